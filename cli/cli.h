@@ -85,7 +85,10 @@ int cli_follow(struct cli *cli, cli_look *look, void *context);
 bool cli_may_come(int code, const struct berth_failure *failure, char *remains);
 
 /* The first operand; NULL when none was given. */
-const char *cli_operand(const struct cli *cli);
+static inline const char *cli_operand(const struct cli *cli)
+{
+	return cli->options.operands[0];
+}
 
 /* The filter that --api, --protocol and --scope make. */
 struct berth_endpoint_filter cli_filter(const struct cli *cli);

@@ -76,11 +76,6 @@ int verb_version(struct cli *cli)
 
 /* ---- the command line ---- */
 
-const char *cli_operand(const struct cli *cli)
-{
-	return cli->options.operands[0];
-}
-
 /*
  * 0, or 2 after saying what a registry's URL looks like: berth_open() would take another text for
  * the path of a socket.

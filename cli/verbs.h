@@ -36,6 +36,9 @@ struct verb {
 	int (*run)(struct cli *cli);
 };
 
+enum { VERBS_MOST = 64 };
+
+/* verb_table.c */
 extern const struct verb verbs[];
 extern const size_t verb_count;
 

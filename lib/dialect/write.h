@@ -32,6 +32,13 @@ int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node
 	json_t *data, struct err *err, const char *format, ...)
 	__attribute__((format(printf, 5, 6))) ERR_REQUIRED(4);
 
+/*
+ * Appends a node like `node` with this path and these data, both malloc'ed, and takes them in any
+ * case. NULL: there was no memory for one.
+ */
+int dialect_append_take(struct dialect_nodes *nodes, const struct dialect_node *node, char *path,
+	char *data, size_t len, struct err *err) ERR_REQUIRED(6);
+
 /* The pairs as an object of strings; new reference, or NULL for text that is not UTF-8. */
 json_t *dialect_pairs_json(const struct dialect_instance *instance);
 

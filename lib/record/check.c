@@ -5,25 +5,6 @@
 #include "lib/base/quote.h"
 #include "lib/record/internal.h"
 
-int record_check_text(
-	const json_t *owner, const char *name, size_t limit, const char *place, struct err *err)
-{
-	const json_t *value = json_object_get(owner, name);
-	if (!value || json_is_null(value)) {
-		return err_set(err, BERTH_INVALID_RECORD, "%s has no %s", place, name);
-	}
-	if (!json_is_string(value)) {
-		return err_set(err, BERTH_INVALID_RECORD, "%s of %s is %s; it must be a string",
-			name, place, record_json_type(value));
-	}
-	if (json_string_length(value) > limit) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED,
-			"%s of %s has %zu bytes; at most %zu are allowed", name, place,
-			json_string_length(value), limit);
-	}
-	return 0;
-}
-
 /* As record_check_text(), for a field that may be missing. */
 static int check_optional_text(
 	const json_t *owner, const char *name, size_t limit, const char *place, struct err *err)

@@ -1,7 +1,8 @@
 /*
  * Inside the record module: only its files include this header.
  *
- *   record.c   the object: accessors, setters, canonical output
+ *   record.c   the object: accessors, setters
+ *   write.c    its text: canonical
  *   read.c     node data in: lenient, brings what it reads to one spelling
  *   check.c    the rules for writing: strict, every limit by name
  *   address.c  the address types: their keys, their one-line text

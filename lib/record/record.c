@@ -5,16 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/base/json_text.h"
 #include "lib/record/internal.h"
 
 const char *const record_scopes[] = { "external", "internal", NULL };
-
-static const char *const record_order[] = { "type", "description", "external", "internal",
-	"yarn:id", "yarn:persistence", NULL };
-
-static const char *const endpoint_order[] = { "api", "addressType", "protocol", "protocolType",
-	"addresses", NULL };
 
 static const char *const persistences[] = { "permanent", "application", "application-attempt",
 	"container", NULL };
@@ -65,6 +58,25 @@ const char *record_json_type(const json_t *value)
 	return "unknown";
 }
 
+int record_check_text(
+	const json_t *owner, const char *name, size_t limit, const char *place, struct err *err)
+{
+	const json_t *value = json_object_get(owner, name);
+	if (!value || json_is_null(value)) {
+		return err_set(err, BERTH_INVALID_RECORD, "%s has no %s", place, name);
+	}
+	if (!json_is_string(value)) {
+		return err_set(err, BERTH_INVALID_RECORD, "%s of %s is %s; it must be a string",
+			name, place, record_json_type(value));
+	}
+	if (json_string_length(value) > limit) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"%s of %s has %zu bytes; at most %zu are allowed", name, place,
+			json_string_length(value), limit);
+	}
+	return 0;
+}
+
 int record_no_memory(struct err *err)
 {
 	return err_set(err, BERTH_FAILED, "no memory for a service record");
@@ -91,75 +103,6 @@ void record_free(struct record *record)
 	}
 	json_decref(record->json);
 	free(record);
-}
-
-/*
- * A shallow copy with the named keys first, the others behind them in their old order.
- * json_object_update_missing() would not say that it has no memory.
- */
-static json_t *in_order(json_t *object, const char *const first[])
-{
-	json_t *copy = json_object();
-	bool failed = !copy;
-	for (size_t i = 0; first[i] && !failed; i++) {
-		json_t *value = json_object_get(object, first[i]);
-		failed = value && json_object_set(copy, first[i], value);
-	}
-	const char *key;
-	json_t *value;
-	json_object_foreach (object, key, value) {
-		failed = failed ||
-			(!json_object_get(copy, key) && json_object_set(copy, key, value));
-	}
-	if (failed) {
-		json_decref(copy);
-		return NULL;
-	}
-	return copy;
-}
-
-static json_t *canonical_endpoints(const json_t *endpoints)
-{
-	json_t *copy = json_array();
-	size_t i;
-	json_t *endpoint;
-	json_array_foreach (endpoints, i, endpoint) {
-		if (json_array_append_new(copy, in_order(endpoint, endpoint_order))) {
-			json_decref(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-static json_t *canonical(const struct record *record)
-{
-	json_t *copy = in_order(record->json, record_order);
-	for (size_t i = 0; record_scopes[i]; i++) {
-		json_t *endpoints = json_object_get(record->json, record_scopes[i]);
-		if (json_object_set_new(copy, record_scopes[i], canonical_endpoints(endpoints))) {
-			json_decref(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-int record_encode(const struct record *record, char **ret_text, size_t *ret_len, struct err *err)
-{
-	int code = record_check(record, err);
-	if (code) {
-		return code;
-	}
-	json_t *json = canonical(record);
-	char *text = json_text(json, RECORD_DUMP_FLAGS);
-	json_decref(json);
-	if (!text) {
-		return record_no_memory(err);
-	}
-	*ret_text = text;
-	*ret_len = strlen(text);
-	return 0;
 }
 
 static const char *text_field(const json_t *object, const char *name)
