@@ -301,7 +301,7 @@ static bool replace(struct shared *shared, struct err *err)
 	return true;
 }
 
-/* ---- putting answers there ---------------------------------------------------------------- */
+/* ---- putting answers there ---- */
 
 static bool is_about_path(const struct err *err)
 {

@@ -73,7 +73,7 @@ struct warm {
 	bool waiting;
 };
 
-/* ---- the queue ---------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void count_bytes(struct warm *warm, size_t bytes)
 {
@@ -182,7 +182,7 @@ void warm_touched(struct warm *warm, const char *path)
 	}
 }
 
-/* ---- work --------------------------------------------------------------------------------- */
+/* ---- work ---- */
 
 static void visit(void *context, const char *path, bool known)
 {
@@ -303,7 +303,7 @@ void warm_go_on(struct warm *warm)
 	}
 }
 
-/* ---- making and ending -------------------------------------------------------------------- */
+/* ---- making and ending ---- */
 
 static void add_pattern(struct warm *warm, const char *text)
 {

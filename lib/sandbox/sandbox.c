@@ -46,7 +46,7 @@ struct port_rule {
 	uint64_t port;
 };
 
-/* ---- files, ports, signals ------------------------------------------------------------------- */
+/* ---- files, ports, signals ---- */
 
 static void allow_reading(int ruleset, const char *path)
 {
@@ -94,7 +94,7 @@ static bool restrict_access(const struct sandbox_profile *profile, int version)
 	return done;
 }
 
-/* ---- privileges ------------------------------------------------------------------------------ */
+/* ---- privileges ---- */
 
 static bool drop_capabilities(void)
 {
@@ -117,7 +117,7 @@ static bool limit_memory(unsigned mib)
 	return setrlimit(RLIMIT_AS, &limit) == 0;
 }
 
-/* ---- system calls ---------------------------------------------------------------------------- */
+/* ---- system calls ---- */
 
 /* Of libc, and of programs that read and write sockets. */
 static const int common_calls[] = {
