@@ -161,16 +161,16 @@ static int load(int fd, size_t max_len, char **ret_data, size_t *ret_len, struct
 	return 0;
 }
 
-/* Checks the first line against the content behind it; *ret_header_len: how long it is. */
+/* Checks the first line of a text against the content behind it; *ret_header_len: how long it is. */
 static int check_header(
 	const char *data, size_t len, const char *kind, size_t *ret_header_len, struct err *err)
 {
 	char expected[HEADER_SIZE];
 	int same_kind_len = snprintf(expected, sizeof(expected), MAGIC "1 %s ", kind);
-	if (len < strlen(MAGIC) || memcmp(data, MAGIC, strlen(MAGIC)) != 0) {
+	if (strncmp(data, MAGIC, strlen(MAGIC)) != 0) {
 		return err_set(err, BERTH_INVALID_RECORD, "not a state file");
 	}
-	if (len < (size_t)same_kind_len || memcmp(data, expected, (size_t)same_kind_len) != 0) {
+	if (strncmp(data, expected, (size_t)same_kind_len) != 0) {
 		return err_set(err, BERTH_INVALID_RECORD,
 			"damaged, or a state file of another version or kind than %s", kind);
 	}

@@ -39,6 +39,23 @@ Test(lasting_io, a_descriptor_that_the_kernel_refuses_is_watched_again)
 	ev_loop_destroy(loop);
 }
 
+Test(lasting_io, a_descriptor_is_watched_at_once)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct lasting_io lasting;
+	int pipe_fds[2];
+	int calls = 0;
+	cr_assert_eq(pipe(pipe_fds), 0);
+	cr_assert_eq(write(pipe_fds[1], "x", 1), 1);
+	lasting_io_start(&lasting, loop, pipe_fds[0], "a pipe", count, &calls);
+	ev_run(loop, EVRUN_NOWAIT);
+	cr_assert_eq(calls, 1);
+	lasting_io_stop(&lasting);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	ev_loop_destroy(loop);
+}
+
 Test(lasting_io, a_refused_descriptor_may_be_given_up)
 {
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);

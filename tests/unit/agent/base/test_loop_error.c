@@ -43,10 +43,25 @@ Test(loop_error, the_kernel_gives_no_other_epoll_descriptor_at_once)
 	ev_loop_destroy(loop);
 }
 
-Test(loop_error, a_mistake_is_not_tried_for_ever, .signal = SIGABRT)
+static void meet(int error)
 {
 	struct ev_loop *loop = ev_loop_new(EVBACKEND_EPOLL);
 	loop_error_retry();
-	failing_arm("epoll_wait", 1, EBADF);
+	failing_arm("epoll_wait", 1, error);
 	ev_run(loop, EVRUN_NOWAIT);
+}
+
+Test(loop_error, a_descriptor_that_is_none_is_not_tried_for_ever, .signal = SIGABRT)
+{
+	meet(EBADF);
+}
+
+Test(loop_error, an_address_that_is_none_is_not_tried_for_ever, .signal = SIGABRT)
+{
+	meet(EFAULT);
+}
+
+Test(loop_error, a_mistake_is_not_tried_for_ever, .signal = SIGABRT)
+{
+	meet(EINVAL);
 }

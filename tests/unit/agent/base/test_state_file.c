@@ -110,6 +110,7 @@ Test(state_file, an_absent_file_is_not_a_damaged_one)
 	size_t len = 0;
 	cr_assert_eq(state_file_read("/nonexistent", "drain", "drain", 10, &data, &len, &err),
 		BERTH_PATH_NOT_FOUND);
+	cr_assert_str_eq(err.msg, "cannot open /nonexistent/drain: No such file or directory");
 }
 
 Test(state_file, every_changed_or_missing_byte_is_noticed)

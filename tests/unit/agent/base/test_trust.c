@@ -112,6 +112,15 @@ Test(trust, a_directory_of_a_stranger_is_not_trusted)
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
 }
 
+Test(trust, a_rule_for_read_only_mounts_says_nothing_of_others)
+{
+	const struct trust_rule rule = { .user = TRUST_OWN_USER, .read_only_is_good = true };
+	struct err err = ERR_INIT;
+	cr_expect(zero(int, trust_check_way(&rule, in("state"), &err)));
+	chmod(in("state"), 0777);
+	cr_expect(eq(int, trust_check_way(&rule, in("state"), &err), BERTH_NO_PATH_PERMISSIONS));
+}
+
 Test(trust, an_absent_file_cannot_be_followed)
 {
 	expect(in("state/none/at/all"), BERTH_FAILED, "none: cannot open it: No such file");

@@ -137,6 +137,14 @@ STAGED(a_signal_is_reported_as_a_shell_does)
 	cr_expect(strstr(events, ",failed)"), "%s", events);
 }
 
+STAGED(a_process_that_stands_still_has_not_ended)
+{
+	cr_expect_str_eq(run(stage,
+				 "(sleep 0.3; kill -CONT $$; sleep 0.3; kill -KILL $$) & "
+				 "kill -STOP $$; exec sleep 60"),
+		"started exited(killed by SIGKILL,failed) over(137) ");
+}
+
 STAGED(a_program_that_cannot_run_has_the_status_of_a_shell)
 {
 	char *absent[] = { "/nowhere/program", NULL };

@@ -44,6 +44,12 @@ Test(err, cuts_a_long_message)
 	cr_assert_eq(strlen(err.msg), sizeof(err.msg) - 1);
 }
 
+Test(err, success_has_a_status_too)
+{
+	cr_assert_eq(err_http_status(BERTH_OK), 200);
+	cr_assert_eq(err_exit_status(BERTH_OK), 0);
+}
+
 Test(err, without_a_struct_the_code_comes_back)
 {
 	cr_assert_eq(err_set(NULL, BERTH_TIMEOUT, "lost"), BERTH_TIMEOUT);

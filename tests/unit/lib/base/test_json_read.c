@@ -29,6 +29,16 @@ Test(json_read, invalid_documents_are_refused_with_the_reason)
 	cr_expect_neq(error.text[0], '\0');
 }
 
+Test(json_read, an_escape_that_is_cut_off_is_not_read_beyond_its_end)
+{
+	static const char text[] = "\"\\u12";
+	char *cut = malloc(strlen(text)); /* AddressSanitizer knows where it ends */
+	json_error_t error;
+	memcpy(cut, text, strlen(text));
+	cr_expect_null(json_read(cut, strlen(text), JSON_DECODE_ANY, &error));
+	free(cut);
+}
+
 static int calls;
 static int failing;
 

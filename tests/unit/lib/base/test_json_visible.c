@@ -72,6 +72,11 @@ Test(json_visible, values_that_programs_print_into_lines_have_replacement_charac
 	check_harmless("\"\x7f\u202e\xc2\x9b.\"", "\"\\ufffd\\ufffd\\ufffd.\"");
 	check_harmless("\"\\\\\\n\"", "\"\\\\\\ufffd\"");
 	check_harmless("\\", "\\");
+	struct buffer out;
+	buffer_init(&out, 1000);
+	json_append_harmless(&out, "\u202e", 2); /* its last byte is beyond the end */
+	cr_assert_str_eq(buffer_text(&out), "\xe2\x80");
+	buffer_finish(&out);
 }
 
 Test(json_visible, text_hides_controls_too)

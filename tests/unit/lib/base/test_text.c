@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "lib/base/text.h"
 
@@ -22,6 +23,13 @@ Test(text, text_that_does_not_fit_is_cut_between_characters)
 		cr_assert(eq(sz, strlen(out), ends[room - 1]), "room for %zu", room);
 		cr_assert(eq(int, strncmp(out, text, strlen(out)), 0));
 	}
+}
+
+Test(text, text_that_cannot_be_printed_is_empty)
+{
+	char out[] = "before";
+	text_printf(out, sizeof(out), "%lc", (wint_t)0x20ac); /* the locale "C" has no such character */
+	cr_assert(eq(str, out, ""));
 }
 
 Test(text, a_precision_within_the_format_is_the_callers_affair)

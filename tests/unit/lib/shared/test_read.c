@@ -109,6 +109,28 @@ READ_TEST(a_key_that_is_not_there_is_unknown)
 	cr_expect_eq(look(stage, key), SHARED_UNKNOWN);
 }
 
+/* As if two keys had one hash. */
+READ_TEST(a_key_that_only_ends_alike_is_another)
+{
+	char first[] = "/v1/resolve/services/db";
+	put(stage, first, "1");
+	cr_assert_eq(look(stage, first), SHARED_FOUND);
+	uint64_t *copy = malloc(SIZE);
+	cr_assert(copy);
+	memcpy(copy, (const void *)stage->reader.words, SIZE);
+	struct shared_map other = stage->reader;
+	other.words = (shared_word *)copy;
+	const size_t slot = stage->answer.place.slot;
+	const uint64_t *words = copy + (SHARED_HEADER_BYTES + slot * SHARED_SLOT_BYTES) / 8;
+	char *key = (char *)(copy + words[SHARED_S_OFFSET] / 8);
+	cr_assert_eq(strncmp(key, first, strlen(first)), 0);
+	key[1] = 'w';
+	cr_expect_eq(shared_map_read(&other, first, strlen(first), stage->value,
+			     sizeof(stage->value), &stage->answer),
+		SHARED_UNKNOWN);
+	free(copy);
+}
+
 READ_TEST(an_error_comes_with_its_code_and_text)
 {
 	struct map_entry entry = entry_of(KEY, "no such path: /services/db");
