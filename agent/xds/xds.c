@@ -206,6 +206,8 @@ static void on_child(struct ev_loop *loop, ev_child *child, int events)
 	ev_child_stop(loop, child);
 	/* Its last words. */
 	on_readable(loop, &xds->log.io, EV_READ);
+	/* Figures that were not read are of a child that is no more. */
+	pipe_close(xds, &xds->status);
 	xds->pid = 0;
 	json_decref(xds->figures);
 	xds->figures = NULL;

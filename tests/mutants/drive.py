@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from runner.concerns import around
@@ -48,7 +49,7 @@ class Driver:
                     if label not in self.seconds:
                         self.run_unchanged(label, name)
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-                return list(pool.map(self.killer, range(len(mutants)), *zip(*mutants)))
+                return list(pool.map(self.killer, *zip(*mutants)))
 
     def programs(self, mutants):
         labels = {label for name, _ in mutants for label in self.labels_for(name)}
@@ -60,7 +61,7 @@ class Driver:
         return runner
 
     def run_unchanged(self, label, name):
-        folder = self.make_folder("unchanged", name, None)
+        folder = self.make_folder(name, None)
         program = self.run_program(folder, label, UNCHANGED_SECONDS)
         shutil.rmtree(folder)
         self.seconds[label] = None if program.failures else program.seconds
@@ -68,8 +69,8 @@ class Driver:
             print(f"{label} fails without a mutant, and is left out: {program.failures[0]}",
                 file=sys.stderr)
 
-    def killer(self, number, name, text):
-        folder = self.make_folder(f"{number}", name, text)
+    def killer(self, name, text):
+        folder = self.make_folder(name, text)
         fails = lambda label: bool(self.run_program(folder, label,
             LEAST_SECONDS + SLOWER * self.seconds[label]).failures)
         # Once more: a busy machine has made a test fail now and then.
@@ -86,11 +87,12 @@ class Driver:
         shutil.rmtree(runner.scratch, ignore_errors=True)
         return program
 
-    def make_folder(self, suffix, name, text):
+    def make_folder(self, name, text):
         """A build directory with this text of a source in its programs; None: the source's own."""
-        folder = self.build.path / "mutants" / f"whole-{suffix}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        place = self.build.path / "mutants"
+        place.mkdir(exist_ok=True)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="w", dir=place))
+        folder.chmod(0o755)
         own = name.removesuffix(".c") + ".o"
         unit = self.build.path / own
         if text is not None:

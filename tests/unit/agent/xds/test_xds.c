@@ -203,6 +203,18 @@ XDS_TEST(a_child_that_ends_is_started_again_after_a_pause)
 	cr_expect_eq(xds_counts(stage->xds).restarts, 1);
 }
 
+XDS_TEST(figures_end_with_the_child_that_told_them)
+{
+	start(stage, FIGURES ">told");
+	while (access(in(stage, "told"), F_OK) != 0) {
+		usleep(1000);
+	}
+	RUN_UNTIL(stage, strstr(stage->states, "ends"));
+	install(stage, STAND);
+	RUN_UNTIL(stage, xds_runs(stage->xds));
+	cr_expect_eq(xds_counts(stage->xds).names, 0);
+}
+
 XDS_TEST(a_child_that_is_killed_is_told_so)
 {
 	start(stage, "kill -KILL $$");

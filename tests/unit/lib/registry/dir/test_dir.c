@@ -145,6 +145,13 @@ static int lock_tree(void)
 	return fd;
 }
 
+Test(dir_backend, a_session_is_named_for_its_process)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "pid %ld", (long)getpid());
+	cr_assert_str_eq(registry_dir_ops.session_name(backend), name);
+}
+
 Test(dir_backend, nothing_is_due_at_rest)
 {
 	cr_assert_eq(core.state, REGISTRY_CONNECTED);
