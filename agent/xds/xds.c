@@ -176,8 +176,6 @@ static void start(struct xds *xds)
 	struct err err = ERR_INIT;
 	int pid = spawn(xds, &err);
 	if (pid < 0) {
-		pipe_close(xds, &xds->log);
-		pipe_close(xds, &xds->status);
 		wait_and_try_again(xds, err.msg);
 		return;
 	}

@@ -77,6 +77,7 @@ MAP_TEST(an_answer_can_be_read_back_for_another_map)
 	cr_expect(memcmp(entry.key, "/v1/list/", 9) == 0);
 	cr_expect(entry.value_len == 2 && memcmp(entry.value, "[]", 2) == 0);
 	cr_expect_eq(entry.error, 0);
+	cr_expect_eq(entry.tag, entry.value - SHARED_TAG_BYTES);
 	map_ask(map, slot);
 	cr_expect_not(map_get(map, slot, &entry));
 	cr_expect_not(map_get(map, slot ^ 1, &entry));

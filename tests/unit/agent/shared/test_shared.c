@@ -352,6 +352,8 @@ SHARED_TEST(the_map_counts_in_the_size_of_the_cache)
 SHARED_TEST(an_option_ends_the_map)
 {
 	know(stage, "/a");
+	set_options(stage, true, stage->reader.size);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 	set_options(stage, false, MAX_BYTES);
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_GONE);
 	cr_expect_not(shared_is_enabled(stage->shared));

@@ -1,6 +1,7 @@
 /* The child that serves gRPC, as the agent sees it: a shell script takes its place. */
 #include "agent/xds/xds.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,8 +44,8 @@ static void on_state(void *context, bool runs, const char *why)
 {
 	struct stage *stage = context;
 	size_t len = strlen(stage->states);
-	snprintf(stage->states + len, sizeof(stage->states) - len, "%s(%s) ", runs ? "runs" : "ends",
-		runs ? "" : why);
+	snprintf(stage->states + len, sizeof(stage->states) - len, "%s(%s) ",
+		runs ? "runs" : "ends", runs ? "" : why);
 	cr_expect(!runs || strncmp(why, "pid ", 4) == 0, "%s", why);
 	/* It is told as it is. */
 	cr_expect(!stage->xds || xds_runs(stage->xds) == runs);
@@ -94,7 +95,8 @@ static void end(struct stage *stage)
 	cr_assert_eq(system(command), 0);
 }
 
-#define XDS_TEST(name) STAGED_TEST(xds, name, struct stage *, stage, begin(&(struct stage){ 0 }), end)
+#define XDS_TEST(name)                                                                             \
+	STAGED_TEST(xds, name, struct stage *, stage, begin(&(struct stage){ 0 }), end)
 
 static void install(const struct stage *stage, const char *script)
 {
@@ -176,9 +178,9 @@ XDS_TEST(its_lines_go_to_the_log_at_their_levels)
 	start(stage,
 		"exec 3>&1 >&2; echo 'berth-xds: error: one'; echo 'berth-xds: warn: two'; "
 		"printf 'berth-xds: info: '; echo three; echo 'odd: four'; "
-		"head -c 3000 /dev/zero | tr '\\0' x; echo; exec >&3; " FIGURES STAND);
-	RUN_UNTIL(stage, xds_counts(stage->xds).names > 0 &&
-			strstr(text_of(stage->log), "odd: four") &&
+		"head -c 3000 /dev/zero | tr '\\0' x; exec >&3; " FIGURES STAND);
+	RUN_UNTIL(stage,
+		xds_counts(stage->xds).names > 0 && strstr(text_of(stage->log), "odd: four") &&
 			strstr(text_of(stage->log), "xxx"));
 	const char *log = text_of(stage->log);
 	cr_expect(strstr(log, "error xds: one\n"), "%s", log);
@@ -231,14 +233,40 @@ XDS_TEST(a_program_that_is_not_there_is_looked_for_again)
 	RUN_UNTIL(stage, xds_runs(stage->xds));
 }
 
+XDS_TEST(without_a_place_for_it_it_lies_beside_the_agent)
+{
+	unsetenv("BERTH_LIBEXECDIR");
+	start_with(stage, &config);
+	cr_expect(strstr(stage->states, "/berth-xds"), "%s", stage->states);
+	cr_expect_null(strstr(stage->states, stage->folder));
+	setenv("BERTH_LIBEXECDIR", "", 1);
+	xds_destroy(stage->xds);
+	stage->xds = NULL;
+	stage->states[0] = '\0';
+	start_with(stage, &config);
+	cr_expect(strstr(stage->states, "/berth-xds"), "%s", stage->states);
+	cr_expect_null(strstr(stage->states, " /berth-xds"));
+}
+
+XDS_TEST(a_process_that_it_leaves_behind_holds_nobody_up)
+{
+	start(stage, "sleep 60 & echo $! >left; exit 3");
+	RUN_UNTIL(stage, strstr(stage->states, "ends(exited with 3)"));
+	pid_t left = (pid_t)atoi(text_of(in(stage, "left")));
+	cr_assert_gt(left, 1);
+	kill(left, SIGKILL);
+}
+
 XDS_TEST(a_child_that_closes_its_pipes_goes_on)
 {
 	start(stage, "exec >&- 2>&-; >closed; " STAND);
 	while (access(in(stage, "closed"), F_OK) != 0) {
 		usleep(1000);
 	}
-	ev_run(stage->loop, EVRUN_NOWAIT);
-	ev_run(stage->loop, EVRUN_NOWAIT);
+	for (int i = 0; i < 2; i++) {
+		errno = EAGAIN; /* says nothing of a pipe at its end */
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
 	cr_expect_eq(descriptors_count(), stage->descriptors);
 	cr_expect(xds_runs(stage->xds));
 }

@@ -28,7 +28,8 @@ Test(text, text_that_does_not_fit_is_cut_between_characters)
 Test(text, text_that_cannot_be_printed_is_empty)
 {
 	char out[] = "before";
-	text_printf(out, sizeof(out), "%lc", (wint_t)0x20ac); /* the locale "C" has no such character */
+	text_printf(
+		out, sizeof(out), "%lc", (wint_t)0x20ac); /* the locale "C" has no such character */
 	cr_assert(eq(str, out, ""));
 }
 
