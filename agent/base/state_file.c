@@ -161,7 +161,7 @@ static int load(int fd, size_t max_len, char **ret_data, size_t *ret_len, struct
 	return 0;
 }
 
-/* Checks the first line of a text against the content behind it; *ret_header_len: how long it is. */
+/* Checks the first line of a text against the content behind it; *ret_header_len: its length. */
 static int check_header(
 	const char *data, size_t len, const char *kind, size_t *ret_header_len, struct err *err)
 {

@@ -47,7 +47,6 @@ static void on_state(void *context, bool runs, const char *why)
 	snprintf(stage->states + len, sizeof(stage->states) - len, "%s(%s) ",
 		runs ? "runs" : "ends", runs ? "" : why);
 	cr_expect(!runs || strncmp(why, "pid ", 4) == 0, "%s", why);
-	/* It is told as it is. */
 	cr_expect(!stage->xds || xds_runs(stage->xds) == runs);
 }
 
@@ -58,7 +57,7 @@ static const char *in(const struct stage *stage, const char *name)
 	return path;
 }
 
-/* What the file holds, "" when it is not there. */
+/* The content of a file; "" when there is none. */
 static const char *text_of(const char *path)
 {
 	static char text[16384];
