@@ -6,6 +6,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import resource
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from runner.zookeeper_server import shared_server
 
 SLOWER, LEAST_SECONDS = 4, 60  # times what the tests take without a mutant is too long
 UNCHANGED_SECONDS = 600
+MOST_BYTES = 4 << 30  # of a file, and of a process's memory
 LEFT_OUT = {"mutants", "sanitizer"}  # of the build
 
 
@@ -30,6 +32,8 @@ class Driver:
         self.processes = Processes()
         self.shared = {}
         self.seconds = {}  # {label: what its tests take without a mutant}
+        for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_DATA):
+            resource.setrlimit(kind, (MOST_BYTES, MOST_BYTES))
 
     def labels_for(self, name):
         """Scripts, the shortest first."""

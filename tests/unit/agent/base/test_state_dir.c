@@ -1,6 +1,7 @@
 /* The state directory: one agent at a time, documents that survive it, and what it is without. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,9 @@ Test(state_dir, one_that_strangers_may_write_is_an_empty_one)
 	cr_assert(strstr(err.msg, "is not trusted"), "%s", err.msg);
 	expect_empty(&directory);
 	err_clear(&err);
-	cr_assert_eq(state_dir_init(&directory, path, dup(0), files, &err), BERTH_FAILED);
+	int lock_fd = dup(0);
+	cr_assert_eq(state_dir_init(&directory, path, lock_fd, files, &err), BERTH_FAILED);
+	cr_assert_lt(fcntl(lock_fd, F_GETFD), 0, "it is closed");
 	expect_empty(&directory);
 }
 

@@ -122,6 +122,14 @@ STAGED(an_end_is_reported_with_its_status)
 {
 	cr_expect_str_eq(run(stage, "exit 0"), "started exited(exit status 0) over(0) ");
 	cr_expect_eq(supervise_pid(stage->supervise), 0);
+	supervise_signal(stage->supervise, SIGTERM); /* is for nobody, not for ourselves */
+}
+
+STAGED(the_agents_own_refusal_of_names_is_not_handed_on)
+{
+	setenv("BERTH_NSS", "off", 1);
+	cr_expect_str_eq(
+		run(stage, "exit ${#BERTH_NSS}"), "started exited(exit status 0) over(0) ");
 }
 
 STAGED(a_status_other_than_0_is_a_failure)

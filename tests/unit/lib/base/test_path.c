@@ -135,6 +135,10 @@ Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
 		const char *path;
 		bool is_valid;
 	} paths[] = {
+		{ "/.", false },
+		{ "/..", false },
+		{ "/.a", true },
+		{ "/..a", true },
 		{ "/\x1f", false },
 		{ "/ ", true },
 		{ "/~", true },

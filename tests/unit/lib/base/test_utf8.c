@@ -46,6 +46,17 @@ Test(utf8, bytes_that_lead_no_character_are_none)
 	}
 }
 
+Test(utf8, a_second_byte_that_goes_on_with_nothing_is_none)
+{
+	for (int lead = 0xc2; lead <= 0xf4; lead++) {
+		for (int byte = 0x100; byte > 0xbf; byte--) {
+			char text[4] = { (char)lead, (char)byte, (char)0x80, (char)0x80 };
+			cr_assert(eq(sz, utf8_character_len(text, sizeof(text)), 0), "%02x %02x",
+				lead, byte);
+		}
+	}
+}
+
 Test(utf8, a_character_that_the_data_ends_in_has_its_whole_length)
 {
 	static const char text[] = "€😀";

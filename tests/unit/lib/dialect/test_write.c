@@ -128,7 +128,7 @@ Test(write, serverset_with_and_without_what_is_optional)
 		"\"additionalEndpoints\":{},\"status\":\"ALIVE\"}",
 		DIALECT_NODE_SEQUENTIAL);
 	dialect_nodes_finish(&nodes);
-	const struct dialect_address additional[] = { { "http", "h", 2 }, { "out", "", 0 } };
+	const struct dialect_address additional[] = { { "http", "h", 1 }, { "out", "", 0 } };
 	const struct dialect_pair pairs[] = { { "k", "v" } };
 	instance.additional = additional;
 	instance.additional_count = 2;
@@ -138,7 +138,7 @@ Test(write, serverset_with_and_without_what_is_optional)
 	nodes = write_nodes(&instance);
 	expect(&nodes, 0, "//group/member_",
 		"{\"serviceEndpoint\":{\"host\":\"10.0.0.1\",\"port\":80},"
-		"\"additionalEndpoints\":{\"http\":{\"host\":\"h\",\"port\":2}},"
+		"\"additionalEndpoints\":{\"http\":{\"host\":\"h\",\"port\":1}},"
 		"\"status\":\"ALIVE\",\"shard\":0,\"metadata\":{\"k\":\"v\"}}",
 		DIALECT_NODE_SEQUENTIAL);
 	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
@@ -162,14 +162,17 @@ Test(write, curator_has_all_fields_nulls_too)
 Test(write, spring_says_whether_it_is_up)
 {
 	struct dialect_instance instance = instance_of(DIALECT_SPRING);
+	const struct dialect_pair pairs[] = { { "instance_status", "x" }, { "k", "v" } };
 	instance.ssl_port = 443;
 	instance.out_of_service = true;
+	instance.pairs = pairs;
+	instance.pair_count = 2;
 	struct dialect_nodes nodes = write_nodes(&instance);
 	expect(&nodes, 0, "//services/app/uuid",
 		"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,"
 		"\"sslPort\":443,\"payload\":{\"@class\":\"org.springframework.cloud.zookeeper."
 		"discovery.ZookeeperInstance\",\"id\":\"app-1\",\"name\":\"app\",\"metadata\":{"
-		"\"instance_status\":\"OUT_OF_SERVICE\"}},\"registrationTimeUTC\":1700000000000,"
+		"\"instance_status\":\"OUT_OF_SERVICE\",\"k\":\"v\"}},\"registrationTimeUTC\":1700000000000,"
 		"\"serviceType\":\"DYNAMIC\"," URI_SPEC "}",
 		DIALECT_NODE_EPHEMERAL);
 	dialect_nodes_finish(&nodes);
