@@ -111,7 +111,7 @@ static int add_own(struct berth *berth, struct endpoint_list *list, const char *
 		code = add_record_take(list, path, record, filter, err);
 	} else if (code == BERTH_NO_RECORD) {
 		code = 0;
-	} else if (code != 0) {
+	} else {
 		err_set(err, code, "%s", resolved.msg);
 	}
 	outcome_finish(&outcome);

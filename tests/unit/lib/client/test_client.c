@@ -454,7 +454,8 @@ Test(client, a_watch_subscribes_again_when_the_stream_breaks_or_falls_silent)
 			"\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
 		{ SEND,
 			"45\r\n47\n{\"type\":\"UPDATED\",\"path\":\"/a\","
-			"\"record\":{\"x\":1}}16\n{\"type\":\"STALE\"}\r\n" },
+			"\"record\":{\"x\":1}}16\n{\"type\":\"STALE\"}\r\n"
+			"4\r\n99\n{\r\n" }, /* and a part of a frame */
 		{ HANG_UP, NULL }, { ACCEPT, NULL }, { READ, NULL },
 		/* Promises a heartbeat every 20 ms and then says nothing. */
 		{ SEND,

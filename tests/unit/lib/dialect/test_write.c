@@ -172,7 +172,8 @@ Test(write, spring_says_whether_it_is_up)
 		"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,"
 		"\"sslPort\":443,\"payload\":{\"@class\":\"org.springframework.cloud.zookeeper."
 		"discovery.ZookeeperInstance\",\"id\":\"app-1\",\"name\":\"app\",\"metadata\":{"
-		"\"instance_status\":\"OUT_OF_SERVICE\",\"k\":\"v\"}},\"registrationTimeUTC\":1700000000000,"
+		"\"instance_status\":\"OUT_OF_SERVICE\",\"k\":\"v\"}},"
+		"\"registrationTimeUTC\":1700000000000,"
 		"\"serviceType\":\"DYNAMIC\"," URI_SPEC "}",
 		DIALECT_NODE_EPHEMERAL);
 	dialect_nodes_finish(&nodes);

@@ -95,6 +95,13 @@ READ_TEST(values_of_every_length_come_whole)
 		cr_assert_str_eq(stage->value, value);
 		value[len] = (char)('a' + len % 26);
 	}
+	char *longest = calloc(1, SHARED_VALUE_BYTES + 1);
+	cr_assert(longest);
+	memset(longest, 'z', SHARED_VALUE_BYTES);
+	put(stage, KEY, longest);
+	cr_expect_eq(look(stage, KEY), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, longest);
+	free(longest);
 }
 
 READ_TEST(a_key_that_is_not_there_is_unknown)
