@@ -117,7 +117,7 @@ static int fit_limits(struct http *http, int remotes, struct err *err)
 	rlim_t reserved = (rlim_t)RESERVED + (rlim_t)http->options.reserved;
 	rlim_t limit = raise_limit(connections + reserved);
 	rlim_t reserve = reserve_of(limit, reserved);
-	rlim_t fewest = reserve + (rlim_t)FEWEST_CONNECTIONS + (rlim_t)remotes;
+	rlim_t fewest = reserve + (rlim_t)FEWEST_CONNECTIONS + (rlim_t)http->options.further_count;
 	if (limit < fewest) {
 		return err_set(err, BERTH_FAILED,
 			"the limit of open files is %ju, and at least %ju are needed",
