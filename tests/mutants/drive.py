@@ -4,6 +4,7 @@ libraries stand beside links to all else."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import resource
@@ -16,6 +17,7 @@ from runner.concerns import around
 from runner.execute import Runner
 from runner.plain import pool_of
 from runner.processes import Processes
+from runner.programs import sanitizer_of
 from runner.times import expect_times
 from runner.zookeeper_server import shared_server
 
@@ -25,6 +27,20 @@ MOST_BYTES = 4 << 30  # of a file, and of a process's memory
 LEFT_OUT = {"mutants", "sanitizer"}  # of the build
 
 
+@contextlib.contextmanager
+def bounded(build):
+    """What starts meanwhile cannot fill the machine; AddressSanitizer takes more than there is."""
+    kinds = [resource.RLIMIT_FSIZE, *([] if sanitizer_of(build) else [resource.RLIMIT_DATA])]
+    before = {kind: resource.getrlimit(kind) for kind in kinds}
+    for kind, (_, most) in before.items():
+        resource.setrlimit(kind, (MOST_BYTES, most))
+    try:
+        yield
+    finally:
+        for kind, limits in before.items():
+            resource.setrlimit(kind, limits)
+
+
 class Driver:
     def __init__(self, build, jobs):
         self.build = build  # a Build of tests/mutants/run
@@ -32,8 +48,6 @@ class Driver:
         self.processes = Processes()
         self.shared = {}
         self.seconds = {}  # {label: what its tests take without a mutant}
-        for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_DATA):
-            resource.setrlimit(kind, (MOST_BYTES, MOST_BYTES))
 
     def labels_for(self, name):
         """Scripts, the shortest first."""
@@ -47,7 +61,9 @@ class Driver:
         """For each (name of a source, its text with the mutant) the label that fails, or ""."""
         if not mutants:
             return []
-        with shared_server(self.runner_of(self.build.path), self.programs(mutants)) as self.shared:
+        with (bounded(self.build.path),
+                shared_server(self.runner_of(self.build.path),
+                    self.programs(mutants)) as self.shared):
             for name, _ in mutants:
                 for label in self.labels_for(name):
                     if label not in self.seconds:
