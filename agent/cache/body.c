@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/cache/listing.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
 #include "lib/record/record.h"
@@ -139,22 +140,6 @@ static struct cache_filter filter_of(const struct answer *answer)
 	return answer->filter ? *answer->filter : (struct cache_filter){ .text = false };
 }
 
-/* Children are sorted: finds the first one behind `after`, even if children came and went since. */
-static size_t next_child(const struct cache_entry *children, const char *after)
-{
-	size_t low = 0;
-	size_t high = after ? cache_child_count(children) : 0;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (strcmp(children->value->children[middle], after) <= 0) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
-}
-
 static void write_part(struct answer *answer, struct cache_entry *data,
 	const struct cache_filter *filter, const char *path)
 {
@@ -193,7 +178,7 @@ static void write_slice(struct answer *answer, const struct cache_entry *childre
 	const struct cache_filter *filter)
 {
 	struct cache_build *build = answer->build;
-	size_t i = next_child(children, build->after);
+	size_t i = cache_child_behind(children, build->after);
 	size_t end = i + SLICE_CHILDREN < cache_child_count(children) ? i + SLICE_CHILDREN
 								      : cache_child_count(children);
 	for (; i < end; i++) {

@@ -51,29 +51,6 @@ static bool each_observer(const struct cache_follow *follow, const struct cache_
 
 /* ---- loading ---- */
 
-static void need_node(struct cache_follow *follow, struct cache_need *need, const char *path,
-	enum cache_scope scope)
-{
-	cache_work(follow->turn, 1);
-	cache_need(follow->store, need, path, CACHE_DATA);
-	const struct cache_entry *children = scope == CACHE_SELF
-		? NULL
-		: cache_need_list(follow->store, need, path);
-	if (!children || cache_code(children)) {
-		return;
-	}
-	for (size_t i = 0; !need->too_large && i < cache_child_count(children); i++) {
-		struct cache_node *child = cache_node_get(
-			follow->table, children->value->children[i]);
-		/*
-		 * A snapshot shows the path with this list: no event is due when the list is
-		 * announced.
-		 */
-		cache_entry_get(follow->store, child, CACHE_DATA)->in_list = true;
-		need_node(follow, need, child->path, scope == CACHE_TREE ? scope : CACHE_SELF);
-	}
-}
-
 static void set_state(struct cache_observer *observer, enum cache_observer_state state)
 {
 	struct cache_follow *follow = observer->follow;
@@ -134,7 +111,7 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 	(void)levels_below;
 	const size_t *arrived = context;
 	cache_work(observer->follow->turn, 1);
-	if (!cache_observer_is_ready(observer)) {
+	if (observer->state == CACHE_OBSERVER_LOADING) {
 		if (observer->missing > *arrived) {
 			observer->missing -= *arrived;
 		} else {
@@ -144,13 +121,12 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 	return false;
 }
 
-/* One walk finds out what all of them need. A callback may end its own observer, but no other. */
+/* The walk has ended for all of them. A callback may end its own observer, but no other. */
 static void try_all(
 	struct cache_follow *follow, const struct cache_node *node, enum cache_scope scope)
 {
-	struct cache_need need = { .missing = 0 };
+	const struct cache_need need = follow->tree.need;
 	struct list *next;
-	need_node(follow, &need, node->path, scope);
 	for (struct list *link = node->observers.next; link != &node->observers; link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, link);
 		next = link->next;
@@ -164,13 +140,14 @@ static void try_all(
 void cache_observers_ready(struct cache_follow *follow)
 {
 	while (!list_empty(&follow->due)) {
-		if (!cache_may_work(follow->turn)) {
+		const struct cache_observer *first = LIST_ITEM(
+			follow->due.next, struct cache_observer, due_link);
+		if (!cache_may_work(follow->turn) ||
+			!cache_tree_walk(follow->store, &follow->tree, first->node, first->scope)) {
 			cache_turn_wake(follow->turn);
 			cache_go_on(follow->turn);
 			return;
 		}
-		const struct cache_observer *first = LIST_ITEM(
-			follow->due.next, struct cache_observer, due_link);
 		try_all(follow, first->node, first->scope);
 	}
 }
@@ -365,6 +342,7 @@ void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
 	}
 	size_t arrived = (node->arrived & 1u) + (node->arrived >> 1);
 	node->arrived = 0;
+	cache_tree_arrived(&follow->tree, node, arrived);
 	each_observer(follow, node, count_arrivals, &arrived);
 }
 
@@ -460,6 +438,9 @@ void cache_unobserve(struct cache_observer *observer)
 	}
 	set_state(observer, CACHE_OBSERVER_LOADING);
 	list_remove(&observer->link);
+	if (list_empty(&observer->node->observers)) {
+		cache_tree_forget(&follow->tree, observer->node);
+	}
 	list_remove(&observer->all_link);
 	follow->wide -= observer->scope != CACHE_SELF;
 	follow->table->unpinned = true;

@@ -8,6 +8,7 @@
 
 #include "agent/cache/cache.h"
 #include "agent/cache/entry.h"
+#include "agent/cache/tree.h"
 
 /* The last snapshot that was written in this turn: others of the same picture copy it. */
 struct cache_written {
@@ -23,9 +24,10 @@ struct cache_follow {
 	struct cache_heard *heard;
 	struct cache_store *store;
 	struct list observers;
-	struct list due; /* observers */
-	size_t wide;     /* observers of more than one path */
-	size_t stale;    /* observers */
+	struct list due;        /* observers */
+	struct cache_tree tree; /* of the first of these */
+	size_t wide;            /* observers of more than one path */
+	size_t stale;           /* observers */
 	struct list warm;
 	uint64_t refusals;
 	struct cache_written written; /* picture.c's */

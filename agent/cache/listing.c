@@ -19,6 +19,21 @@ bool cache_is_listed(const struct cache_table *table, const struct cache_node *n
 	return list && registry_value_names(list->value, node->path);
 }
 
+size_t cache_child_behind(const struct cache_entry *list, const char *after)
+{
+	size_t low = 0;
+	size_t high = after ? cache_child_count(list) : 0;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strcmp(list->value->children[middle], after) <= 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
 static bool lacks(const struct registry_value *list, const char *path)
 {
 	return registry_value_is_whole_list(list) && !registry_value_names(list, path);

@@ -11,6 +11,11 @@
 /* Does the parent's list, as far as it is known, name the node? */
 bool cache_is_listed(const struct cache_table *table, const struct cache_node *node);
 /*
+ * Children are sorted: the index of the first one behind `after`, whether or not that is one of
+ * them, or of the first of all. At the end: their number.
+ */
+size_t cache_child_behind(const struct cache_entry *list, const char *after);
+/*
  * The nearest known list above the path, if it does not name the path, or the directory that the
  * path is in: as far as the list goes, the path is absent. Else NULL.
  */

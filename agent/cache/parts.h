@@ -5,7 +5,7 @@
  *   heard     was the server heard lately?              entry    values and how far to trust them
  *   listing   what a list says of the paths in it       need     the entries that somebody needs
  *   answer    a body and those who wait for it          make, body, search    ways to make it
- *   ask       look-ups                                  follow, picture       observers
+ *   ask       look-ups                                  follow, tree, picture observers
  *   refused   directories that did not fit              snapshot              across restarts
  */
 #ifndef AGENT_CACHE_PARTS_H
