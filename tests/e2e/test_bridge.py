@@ -13,9 +13,11 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from berth import PROGRAMS, Answer, UnixConnection, berth, service_record, wait_until
+from figures import figure, seconds
 from lifecycle import LifeTest, Shared, on_both
 
 F_OFD_SETLK = 37
@@ -114,9 +116,26 @@ class Records(BridgeTest):
         self.assertRegex(shown, rf"web-1 +served.*\n +{WEB}/c1 +registered")
         metrics = host.get("/metrics").body.decode()
         self.assertIn('berth_bridge_records{state="registered"} 1', metrics)
+        begin = time.monotonic()
         owner.kill()
         self.await_gone(f"{WEB}/c1")
+        figure(self, f"gone {seconds(time.monotonic() - begin)} after the kill")
         wait_until(lambda: self.part(host, "web-1")["records"] == [], "nothing is left of it")
+
+    def test_a_frozen_owner_keeps_its_record(self):
+        self.host()
+        owner = self.register(self.container("web-1"), f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        before = self.identity(f"{WEB}/c1")
+        owner.send_signal(signal.SIGSTOP)
+        other = self.container("web-2")
+        for _ in range(3):
+            neighbour = self.register(other, f"{WEB}/c2")
+            self.await_record(f"{WEB}/c2")
+            neighbour.kill()
+            self.await_gone(f"{WEB}/c2")
+        self.assertEqual(self.identity(f"{WEB}/c1"), before)
+        figure(self, "the same node, while 3 records of a neighbour came and went")
 
     def test_a_container_that_was_there_before_the_agent(self):
         registry = self.containers / "web-1/registry"
@@ -147,6 +166,7 @@ class Records(BridgeTest):
         self.register(registry, f"{WEB}/c1")
         self.await_state(host, "web-1", f"{WEB}/c1", "registered")
         self.assertEqual(self.identity(f"{WEB}/c1"), before)
+        figure(self, "the same node before, between and after")
 
     def test_linger_ends(self):
         self.host(bridge={"linger": "100ms"})
@@ -215,15 +235,19 @@ class Restarts(BridgeTest):
             self.agent_of_host.upgrade()
             self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
         self.assertEqual(self.seen(), [1, 1])
+        figure(self, "3 upgrades: 2 records, 0 events")
 
     def test_a_kill_shows_nobody_and_who_died_meanwhile_goes(self):
         self.agent_of_host.kill()
         self.dies.kill()
         self.dies.wait()
+        begin = time.monotonic()
         self.agent_of_host.start()
         self.await_gone(f"{WEB}/dies")
+        gone = seconds(time.monotonic() - begin)
         self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
         self.assertEqual(self.seen(), [1, 2])
+        figure(self, f"the dead one's record gone {gone} after the start, the other one: 0 events")
 
     def test_a_container_that_came_while_nobody_looked(self):
         self.agent_of_host.kill()
@@ -270,13 +294,16 @@ class Restarts(BridgeTest):
 
     def test_a_standby_takes_over(self):
         second = self.standby()
+        begin = time.monotonic()
         self.agent_of_host.kill()
         wait_until(lambda: second.starts() == 1, "it has taken over")
         wait_until(second.answers, "it answers")
+        took = seconds(time.monotonic() - begin)
         self.await_state(second, "web-1", f"{WEB}/lives", "registered")
         self.dies.kill()
         self.await_gone(f"{WEB}/dies")
         self.assertEqual(self.seen(), [1, 2])
+        figure(self, f"it answered {took} after the kill, a living record: 0 events")
 
     def test_a_standby_that_waits_can_be_stopped(self):
         second = self.standby()
@@ -294,6 +321,7 @@ class Restarts(BridgeTest):
         self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
         self.await_state(self.agent_of_host, "web-0", f"{WEB}/lives", "conflict")
         self.assertEqual(self.seen(), [1, 1])
+        figure(self, "the second one says conflict, also after a kill of the bridge: 0 events")
 
     def test_a_container_that_had_a_session_of_its_own(self):
         """Its agent leaves the record in its session, and comes back with the bridge's registry."""
@@ -317,9 +345,13 @@ class Restarts(BridgeTest):
 
     def test_the_session_is_over(self):
         """Another one is made, and all that lives is registered in it."""
+        begin = time.monotonic()
         self.agent_of_host.expire_session(self.server)
-        self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
-        self.await_state(self.agent_of_host, "web-1", f"{WEB}/dies", "registered")
+        for name in ("lives", "dies"):
+            self.await_record(f"{WEB}/{name}")
+            self.await_state(self.agent_of_host, "web-1", f"{WEB}/{name}", "registered")
+        took = seconds(time.monotonic() - begin)
+        figure(self, f"2 records registered again {took} after its end")
 
 
 class Policy(BridgeTest):
@@ -448,8 +480,10 @@ class Hostile(BridgeTest):
         """A record of another container comes and goes."""
         owner = self.register(self.good, f"{WEB}/good")
         self.await_record(f"{WEB}/good")
+        begin = time.monotonic()
         owner.kill()
         self.await_gone(f"{WEB}/good")
+        figure(self, f"a neighbour's record gone {seconds(time.monotonic() - begin)} after its end")
 
     def node(self, path):
         folder = pathlib.Path(f"{self.bad}{path}")
