@@ -9,12 +9,13 @@ import os
 import pathlib
 import resource
 import select
+import shutil
 import signal
 import socket
 import time
 import unittest
 
-from berth import PATIENCE, AgentTest, Answer, UnixConnection, service_record, wait_until
+from berth import BUILD, PATIENCE, AgentTest, Answer, UnixConnection, service_record, wait_until
 from ports import reserve_port
 from streams import NDJSON, Stream
 from zookeeper import ZooKeeper
@@ -378,6 +379,27 @@ class Truth(SharedTest):
         agent.signal(signal.SIGUSR2)
         wait_until(lambda: "the old one stays" in agent.read_log(), "the upgrade has failed")
         self.assertEqual(json.loads(self.in_memory(client))["type"], "JSONServiceRecord")
+
+    def test_an_exec_that_fails_after_the_map_was_retired_leads_to_a_new_one(self):
+        agent = self.agent(agent={}, cache={"confirm": self.confirm})
+        program = self.folder / "berthd"
+        shutil.copy(BUILD / "berthd", program)
+        agent.program = program
+        agent.start()
+        self.put(DB, service_record("h1", 1))
+        client = self.client(agent)
+        self.in_memory(client)
+        old = client.map
+        program.unlink()
+        # It passes the test of the configuration, and is not there any more when it is executed.
+        program.write_text('#!/bin/sh\nrm "$0"\n')
+        program.chmod(0o755)
+        agent.signal(signal.SIGUSR2)
+        wait_until(lambda: "executing the old program again" in agent.read_log(), "exec() fails")
+        self.assertEqual(old.judge(), reader.GONE)
+        self.assertEqual(json.loads(self.in_memory(client))["type"], "JSONServiceRecord")
+        self.assertEqual(client.map.judge(), reader.FOUND)
+        self.assertIsNot(client.map, old)
 
     def test_an_end_retires_the_map(self):
         agent = self.start()
