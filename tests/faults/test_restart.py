@@ -1,45 +1,20 @@
-"""Restarts that nobody notices: a witness of the record and clients of the socket look on all the
-while."""
+"""Restarts with all that a predecessor can leave behind: a session, none, a damaged one, a state
+directory that cannot be written."""
 
 import json
 import os
 import signal
 import subprocess
-import time
 import unittest
 import zlib
 
 from berth import Agent, wait_until
 from figures import figure
-from lifecycle import LifeTest, Shared, on_both, rounds
+from lifecycle import LifeTest, SessionTest, on_both, rounds
 from rights import needs
 
-PART_OF_SESSION = 1.5  # of 5 s
 
-
-class Upgrades(LifeTest):
-    def test_100_upgrades_cost_no_lookup_and_no_event(self):
-        agent = self.web_agent().start()
-        agent.wait_state("registered")
-        before = self.version()
-        witness = self.witness()
-        clients = [self.client(agent, keep=True), self.client(agent, keep=False)]
-        pid = agent.process.pid
-        for _ in range(rounds(100)):
-            agent.upgrade()
-            answers = [client.answers for client in clients]
-            wait_until(lambda: all(client.answers > before for client, before in zip(clients,
-                answers)), "all have asked again")
-        agent.wait_state("registered")
-        failures = [client.end() for client in clients]
-        self.assertEqual(failures, [[], []])
-        self.assertEqual(len(witness.end()), 1)
-        self.assertEqual(self.version(), before)
-        self.assertEqual(agent.status()["pid"], pid)
-        figure(self, f"{self.store.name}: {rounds(100)} upgrades, 0 of "
-            f"{sum(client.answers for client in clients)} look-ups failed, record untouched")
-
-
+class Starts(LifeTest):
     def test_a_registered_service_is_found_at_once(self):
         for number in range(rounds(20)):
             agent = self.web_agent(f"agent{number}").start()
@@ -48,44 +23,10 @@ class Upgrades(LifeTest):
             self.assertEqual(agent.stop(), 0)
 
 
-on_both(globals(), Upgrades)
+on_both(globals(), Starts)
 
 
-class Restarts(LifeTest):
-    """On ZooKeeper, where the session outlives the process."""
-
-    def restart(self, agent, number):
-        agent.signal(number)
-        agent.wait()
-        agent.start()
-
-    def repeat(self, number):
-        agent = self.web_agent().start()
-        agent.wait_state("registered")
-        before = self.version()
-        witness = self.witness()
-        heard = time.monotonic()
-        for _ in range(rounds(100)):
-            self.restart(agent, number)
-            # On a slow machine none of many in a row comes to reconnect, and the session ends.
-            if time.monotonic() - heard > PART_OF_SESSION:
-                wait_until(lambda: agent.status()["registry"]["state"] == "connected",
-                    "it is connected")
-                heard = time.monotonic()
-        agent.wait_state("registered")
-        self.assertEqual(len(witness.end()), 1, witness.seen)
-        self.assertEqual(self.version(), before)
-        self.assertEqual(self.session_paths(), [Agent.PATH])
-
-    def test_100_kills_show_no_event(self):
-        self.repeat(signal.SIGKILL)
-        figure(self, f"{rounds(100)} kills: record absent 0 times, written 0 times")
-        session = self.folder / "agent/state/session"
-        self.assertEqual(session.stat().st_mode & 0o777, 0o600)
-
-    def test_100_quits_show_no_event(self):
-        self.repeat(signal.SIGQUIT)
-
+class Restarts(SessionTest):
     def test_a_pending_check_does_not_take_the_record_out(self):
         agent = self.web_agent().start()
         agent.wait_state("registered")
@@ -127,12 +68,6 @@ class Restarts(LifeTest):
         wait_until(lambda: self.session_paths() == left, "the session file names what is left")
 
     # ---- sessions that cannot be resumed
-
-    def session_file(self):
-        return self.folder / "agent/state/session"
-
-    def session_paths(self):
-        return json.loads(self.session_file().read_bytes().partition(b"\n")[2])["paths"]
 
     def taken_over(self, spoil, complaint):
         """Kills an agent, spoils what it left, starts it again; the record must be replaced without
@@ -289,13 +224,6 @@ class Restarts(LifeTest):
         other.start(wait=False)
         self.assertEqual(other.wait(), 1)
         self.assertEqual(self.version(), before)
-
-
-class RestartsOnZooKeeper(Restarts):
-    registry_kind = Shared
-
-
-del Restarts
 
 
 class AbsencesOnDirectory(LifeTest):

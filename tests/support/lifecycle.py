@@ -4,6 +4,7 @@ clients that never stop asking."""
 import contextlib
 import fcntl
 import http.client
+import json
 import os
 import pathlib
 import select
@@ -249,6 +250,23 @@ class LifeTest(AgentTest):
         client = Client(agent.socket, keep)
         self.addCleanup(client.end)
         return client
+
+
+class SessionTest(LifeTest):
+    """On ZooKeeper, where the session outlives the process."""
+
+    registry_kind = Shared
+
+    def restart(self, agent, number):
+        agent.signal(number)
+        agent.wait()
+        agent.start()
+
+    def session_file(self):
+        return self.folder / "agent/state/session"
+
+    def session_paths(self):
+        return json.loads(self.session_file().read_bytes().partition(b"\n")[2])["paths"]
 
 
 def on_both(namespace, base):

@@ -109,7 +109,9 @@ struct registry *client_open_with(const struct registry_options *options)
 	struct registry *registry = NULL;
 	struct registry_options patient = *options;
 	struct err err = ERR_INIT;
-	patient.close_timeout_ms = CLOSE_TIMEOUT_MS;
+	if (patient.close_timeout_ms == 0) {
+		patient.close_timeout_ms = CLOSE_TIMEOUT_MS;
+	}
 	if (patient.request_timeout_ms == 0) {
 		patient.request_timeout_ms = REQUEST_TIMEOUT_MS;
 	}
