@@ -24,6 +24,7 @@ struct follow {
 	struct list idle; /* on world->idle while nobody follows it */
 	int64_t idle_since_ms;
 	struct world *world;
+	struct follow_quota *quota; /* of who made it; or NULL */
 	char *name;
 	struct name_meaning meaning;
 	struct place *places; /* as many as in the meaning */
@@ -123,6 +124,9 @@ static void destroy_follow(struct follow *follow)
 	}
 	*at = follow->next_in_bucket;
 	world->count--;
+	if (follow->quota) {
+		follow->quota->names--;
+	}
 	for (size_t i = 0; i < follow->meaning.count; i++) {
 		tree_unobserve(&follow->places[i].guard);
 		tree_unobserve(&follow->places[i].self);
@@ -418,11 +422,16 @@ bool follow_take(struct world *world, struct follow_user *user, const char *name
 		if (world->count >= FOLLOW_NAMES_MAX && first_idle(world)) {
 			destroy_follow(first_idle(world));
 		}
-		if (world->count >= FOLLOW_NAMES_MAX) {
+		if (world->count >= FOLLOW_NAMES_MAX ||
+			(user->quota && user->quota->names >= user->quota->most)) {
 			world->refused++;
 			return false;
 		}
 		follow = create_follow(world, name, len);
+		follow->quota = user->quota;
+		if (follow->quota) {
+			follow->quota->names++;
+		}
 	}
 	list_remove(&follow->idle);
 	list_append(&follow->users, &user->link);

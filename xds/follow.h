@@ -46,6 +46,12 @@ struct world_counts {
 	uint64_t refused;   /* names beyond FOLLOW_NAMES_MAX, so far */
 };
 
+/* How many names somebody makes the world follow. It has to stay until `names` is 0 again. */
+struct follow_quota {
+	size_t names;
+	size_t most;
+};
+
 /* Somebody who follows a name. The caller's memory. */
 struct follow_user {
 	struct list link;
@@ -53,6 +59,7 @@ struct follow_user {
 	/* It became known, or its set changed. Called from world_update() alone. */
 	void (*on_change)(void *context, struct follow_user *user);
 	void *context;
+	struct follow_quota *quota; /* NULL: without bound */
 };
 
 /* Somebody who follows all names below `serve`. The caller's memory. */
@@ -81,7 +88,7 @@ int world_trouble(const struct world *world, struct berth_failure *ret_failure);
 
 /* ---- names ---- */
 
-/* Begins to follow a name. False: there are too many. */
+/* Begins to follow a name. False: there are too many, or too many of the user's quota. */
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len);
 /* Harmless for a user without a name. */
 void follow_release(struct follow_user *user, int64_t now_ms);

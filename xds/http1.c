@@ -86,6 +86,7 @@ static void next_request(struct http1 *http1)
 static void on_ready(void *context)
 {
 	struct http1 *http1 = context;
+	int64_t began_us = session_now_us();
 	struct buffer body;
 	buffer_init(&body, OUTPUT_BYTES);
 	int status = rest_write(http1->rest, &body);
@@ -94,6 +95,7 @@ static void on_ready(void *context)
 	rest_destroy(http1->rest);
 	http1->rest = NULL;
 	next_request(http1);
+	http1->host.on_work(http1->host.context, session_now_us() - began_us);
 }
 
 static void on_head(struct http1 *http1)
@@ -131,7 +133,7 @@ static void on_end(struct http1 *http1)
 		http_reader_restart(&http1->reader);
 		return;
 	}
-	http1->rest = rest_create(http1->host.loop, http1->host.world,
+	http1->rest = rest_create(http1->host.loop, http1->host.world, http1->host.quota,
 		http_reader_target(&http1->reader), buffer_text(&http1->body), http1->body.len,
 		on_ready, http1);
 }
@@ -197,6 +199,13 @@ static bool is_over(const void *session)
 	return http1->over || (http1->leaving && !http1->rest);
 }
 
+static size_t bytes(const void *session)
+{
+	const struct http1 *http1 = session;
+	return sizeof(*http1) + http1->reader.text.size + http1->waiting.size + http1->body.size +
+		http1->out.size + http1->sent.size + (http1->rest ? rest_bytes(http1->rest) : 0);
+}
+
 static bool is_idle(const void *session)
 {
 	const struct http1 *http1 = session;
@@ -222,4 +231,5 @@ static void destroy(void *session)
 	free(http1);
 }
 
-const struct session_ops session_http1 = { receive, output, is_over, is_idle, leave, destroy };
+const struct session_ops session_http1 = { receive, output, is_over, bytes, is_idle, leave,
+	destroy };

@@ -30,6 +30,7 @@ enum {
 	ACKS_MAX = 100, /* answers to pings and settings that wait to be read */
 	TARGET_BYTES = 128,
 	MESSAGE_HEAD_BYTES = 5,
+	SESSION_BYTES = 64 * 1024, /* nghttp2's, with buffers and tables of header fields */
 	OUTPUT_BYTES = 256 * 1024 * 1024,
 	/*
 	 * Frames that carry no message but make work: so many at once, and so many a second. A
@@ -240,8 +241,8 @@ static void begin_discovery(struct stream *stream)
 	stream->state = STREAM_DISCOVERY;
 	submit_head(stream, "200", "application/grpc");
 	if (delta || strcmp(stream->target, SERVICE "StreamAggregatedResources") == 0) {
-		stream->subscription = subscription_create(
-			stream->http2->host.world, delta, on_due, stream);
+		stream->subscription = subscription_create(stream->http2->host.world,
+			stream->http2->host.quota, delta, on_due, stream);
 	} else {
 		end_stream(stream, GRPC_UNIMPLEMENTED, "only aggregated discovery is served here");
 	}
@@ -290,6 +291,8 @@ static void take_messages(struct stream *stream)
 static void on_rest_ready(void *context)
 {
 	struct stream *stream = context;
+	const struct session_host *host = &stream->http2->host;
+	int64_t began_us = session_now_us();
 	char status[4];
 	int code = rest_write(stream->rest, &stream->out);
 	snprintf(status, sizeof(status), "%d", code);
@@ -298,12 +301,14 @@ static void on_rest_ready(void *context)
 		code == 200           ? "application/json"
 			: code == 304 ? ""
 				      : "text/plain");
+	host->on_work(host->context, session_now_us() - began_us);
 }
 
 static void begin_rest(struct stream *stream)
 {
 	stream->rest = rest_create(stream->http2->host.loop, stream->http2->host.world,
-		stream->target, buffer_text(&stream->in), stream->in.len, on_rest_ready, stream);
+		stream->http2->host.quota, stream->target, buffer_text(&stream->in), stream->in.len,
+		on_rest_ready, stream);
 	buffer_finish(&stream->in);
 }
 
@@ -520,6 +525,24 @@ static bool is_over(const void *session)
 	return http2->failed || !wants || (http2->leaving && list_empty(&http2->streams));
 }
 
+static size_t bytes_of(const struct stream *stream)
+{
+	return sizeof(*stream) + stream->in.size + stream->out.size +
+		(stream->subscription ? subscription_bytes(stream->subscription) : 0) +
+		(stream->rest ? rest_bytes(stream->rest) : 0);
+}
+
+static size_t bytes(const void *session)
+{
+	const struct http2 *http2 = session;
+	size_t sum = SESSION_BYTES;
+	for (const struct list *link = http2->streams.next; link != &http2->streams;
+		link = link->next) {
+		sum += bytes_of(LIST_ITEM(link, const struct stream, link));
+	}
+	return sum;
+}
+
 static bool is_idle(const void *session)
 {
 	const struct http2 *http2 = session;
@@ -553,4 +576,5 @@ static void destroy(void *session)
 	free(http2);
 }
 
-const struct session_ops session_http2 = { receive, output, is_over, is_idle, leave, destroy };
+const struct session_ops session_http2 = { receive, output, is_over, bytes, is_idle, leave,
+	destroy };

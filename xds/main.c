@@ -236,12 +236,15 @@ static int open_listeners(struct server *server, const struct options *options)
 	return 0;
 }
 
-static int serve(struct berth *berth, struct world *world, const struct options *options)
+static int serve(struct berth *berth, struct world *world, struct shares *shares,
+	const struct options *options)
 {
 	struct ev_loop *loop = memory_must(ev_default_loop(EVFLAG_AUTO));
-	const struct server_options server_options = {
-		.loop = loop, .berth = berth, .world = world, .status_fd = options->status_fd
-	};
+	const struct server_options server_options = { .loop = loop,
+		.berth = berth,
+		.world = world,
+		.shares = shares,
+		.status_fd = options->status_fd };
 	struct server *server = server_create(&server_options);
 	ev_signal ends[2];
 	ev_signal_init(&ends[0], on_signal, SIGTERM);
@@ -289,7 +292,12 @@ int main(int argc, char **argv)
 	if (options.dump) {
 		status = dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS);
 	} else {
-		status = serve(berth, world, &options);
+		struct shares *shares = shares_create(server_connections_max());
+		status = serve(berth, world, shares, &options);
+		world_destroy(world); /* names count in shares */
+		shares_destroy(shares);
+		berth_close(berth);
+		return status;
 	}
 	world_destroy(world);
 	berth_close(berth);

@@ -14,6 +14,7 @@
 
 struct rest {
 	struct world *world;
+	struct follow_quota *quota;
 	enum resource_type type;
 	struct err err; /* why the request cannot be answered */
 	char version_text[DISCOVERY_VERSION_BYTES];
@@ -27,6 +28,8 @@ struct rest {
 	rest_on_ready *on_ready;
 	void *context;
 };
+
+enum { ANSWER_BYTES = 16 << 20 };
 
 static const char prefix[] = "/v3/discovery:";
 
@@ -113,6 +116,7 @@ static void add_name(struct rest *rest, const json_t *name)
 	struct follow_user *user = &rest->users[rest->count];
 	user->on_change = on_change;
 	user->context = rest;
+	user->quota = rest->quota;
 	if (follow_take(rest->world, user, text, strlen(text))) {
 		rest->count++;
 	} else {
@@ -148,13 +152,14 @@ static void read_request(struct rest *rest, const json_t *json)
 	}
 }
 
-struct rest *rest_create(struct ev_loop *loop, struct world *world, const char *target,
-	const char *body, size_t len, rest_on_ready *on_ready, void *context)
+struct rest *rest_create(struct ev_loop *loop, struct world *world, struct follow_quota *quota,
+	const char *target, const char *body, size_t len, rest_on_ready *on_ready, void *context)
 {
 	struct rest *rest = memory_zeroed(1, sizeof(*rest));
 	json_t *json = json_read(body, len, 0, NULL);
 	rest->loop = loop;
 	rest->world = world;
+	rest->quota = quota;
 	rest->type = type_of(target);
 	rest->on_ready = on_ready;
 	rest->context = context;
@@ -165,6 +170,11 @@ struct rest *rest_create(struct ev_loop *loop, struct world *world, const char *
 	rest->timer.data = rest;
 	ev_timer_start(loop, &rest->timer);
 	return rest;
+}
+
+size_t rest_bytes(const struct rest *rest)
+{
+	return sizeof(*rest) + rest->count * sizeof(*rest->users);
 }
 
 void rest_destroy(struct rest *rest)
@@ -209,12 +219,12 @@ static void write_resources(struct rest *rest, struct writing *writing)
 	size_t count;
 	for (size_t i = 0; i < rest->count; i++) {
 		const struct follow *follow = rest->users[i].follow;
-		if (follow_known(follow)) {
+		if (follow_known(follow) && writing->out->len <= ANSWER_BYTES) {
 			write_resource(writing, follow_name(follow), follow_assignment(follow));
 		}
 	}
 	if (rest->all && world_names(rest->world, &names, &count)) {
-		for (size_t i = 0; i < count; i++) {
+		for (size_t i = 0; i < count && writing->out->len <= ANSWER_BYTES; i++) {
 			write_resource(writing, names[i], &none);
 		}
 	}
@@ -231,6 +241,12 @@ int rest_write(struct rest *rest, struct buffer *out)
 	}
 	buffer_append_text(out, "{\"resources\":");
 	write_resources(rest, &writing);
+	if (out->len > ANSWER_BYTES) {
+		buffer_finish(out);
+		buffer_append_text(
+			out, "the answer would be too long: ask for fewer names at a time\n");
+		return BAD_REQUEST;
+	}
 	if (writing.count == 0 && !(rest->all && all_known(rest))) {
 		buffer_clear(out);
 		buffer_append_text(out, "the registry is away, and nothing is known of this yet\n");

@@ -24,8 +24,10 @@ typedef void rest_on_ready(void *context);
 bool rest_is_target(const char *target);
 
 /* Begins to answer. The body may be gone afterwards. */
-struct rest *rest_create(struct ev_loop *loop, struct world *world, const char *target,
-	const char *body, size_t len, rest_on_ready *on_ready, void *context);
+struct rest *rest_create(struct ev_loop *loop, struct world *world, struct follow_quota *quota,
+	const char *target, const char *body, size_t len, rest_on_ready *on_ready, void *context);
+/* The memory that it takes, roughly. */
+size_t rest_bytes(const struct rest *rest);
 /* Accepts NULL. */
 void rest_destroy(struct rest *rest);
 

@@ -20,13 +20,14 @@
 
 enum {
 	READ_BYTES = 64 * 1024,
-	REST_BYTES = 64 * 1024 * 1024, /* of output that the socket has not taken yet */
+	REST_BYTES = SHARE_BYTES, /* of output that the socket has not taken yet */
 	CONNECTIONS_MAX = 4096,
 	RESERVED_FILES = 64,
 	FIRST_BYTES_MS = 10000, /* for a client to say what it speaks */
 	IDLE_MS = 300000,       /* without a request */
 	LEAVE_MS = 1000,
-	STATUS_BYTES = 256,
+	STATUS_BYTES = 320,
+	PAUSE_MS = 20, /* between two looks at clients that are not listened to */
 	DEAD_PEER_MS = 60000
 };
 
@@ -41,6 +42,7 @@ struct listener {
 struct connection {
 	struct list link;
 	struct list pending; /* on server->pending: there may be output */
+	struct list paused;  /* on server->paused: it is not listened to */
 	struct server *server;
 	ev_io io;
 	const struct session_ops *ops; /* NULL until the first bytes have shown the protocol */
@@ -48,6 +50,9 @@ struct connection {
 	size_t matched;     /* bytes of the preface */
 	struct buffer rest; /* output that the socket did not take */
 	int64_t busy_at_ms; /* when it was made, or last had a request */
+	struct share *share;
+	size_t held; /* memory, as the share counts it */
+	bool heard;  /* since the last output: the next one is work for the client */
 };
 
 struct server {
@@ -61,9 +66,15 @@ struct server {
 	ev_prepare prepare;
 	ev_timer tick;
 	ev_timer leaving;
+	ev_timer resume;
+	struct shares *shares;
 	struct list listeners;
 	struct list connections;
 	struct list pending;
+	struct list paused;
+	uint64_t pauses; /* so far */
+	uint64_t ended;  /* connections whose clients took too much, so far */
+	uint64_t ended_logged;
 	size_t count;
 	size_t most;
 	bool full;
@@ -105,7 +116,10 @@ static void close_connection(struct connection *connection)
 		connection->ops->destroy(connection->session);
 	}
 	list_remove(&connection->pending);
+	list_remove(&connection->paused);
 	list_remove(&connection->link);
+	(void)share_hold(connection->share, connection->held, 0);
+	share_leave(connection->share);
 	close(connection->io.fd);
 	buffer_finish(&connection->rest);
 	free(connection);
@@ -120,10 +134,15 @@ static void close_connection(struct connection *connection)
 
 static void set_events(struct connection *connection, int events)
 {
+	if (!list_empty(&connection->paused)) {
+		events &= ~EV_READ;
+	}
 	if (connection->io.events != events) {
 		ev_io_stop(connection->server->loop, &connection->io);
 		ev_io_set(&connection->io, connection->io.fd, events);
-		ev_io_start(connection->server->loop, &connection->io);
+		if (events) {
+			ev_io_start(connection->server->loop, &connection->io);
+		}
 	}
 }
 
@@ -172,11 +191,19 @@ static bool flush(struct connection *connection)
 	return !written || !connection->ops->is_over(connection->session);
 }
 
+static void on_work(void *context, int64_t us)
+{
+	const struct connection *connection = context;
+	share_work(connection->share, us, session_now_us());
+}
+
 static void begin_session(struct connection *connection, bool http2)
 {
 	const struct session_host host = { .loop = connection->server->loop,
 		.world = connection->server->world,
+		.quota = share_quota(connection->share),
 		.on_output = on_output,
+		.on_work = on_work,
 		.context = connection };
 	connection->ops = http2 ? &session_http2 : &session_http1;
 	connection->session = http2 ? session_http2_create(&host) : session_http1_create(&host);
@@ -226,17 +253,85 @@ static bool receive(struct connection *connection)
 	return true;
 }
 
-static void on_connection(struct ev_loop *loop, ev_io *io, int events)
+/* ---- what a client may take ---- */
+
+/* False when it is too much. */
+static bool count_bytes(struct connection *connection)
 {
-	struct connection *connection = io->data;
-	(void)loop;
+	size_t held = sizeof(*connection) + connection->rest.size;
+	if (connection->ops) {
+		held += connection->ops->bytes(connection->session);
+	}
+	bool good = share_hold(connection->share, connection->held, held);
+	connection->held = held;
+	connection->server->ended += !good;
+	return good;
+}
+
+static void count_work(struct connection *connection, int64_t began_us)
+{
+	on_work(connection, session_now_us() - began_us);
+}
+
+/* Lets a client wait that has made more work than is its part. */
+static bool pause_reading(struct connection *connection)
+{
+	struct server *server = connection->server;
+	if (share_pause_us(connection->share, session_now_us()) == 0) {
+		return false;
+	}
+	list_append(&server->paused, &connection->paused);
+	server->pauses++;
+	set_events(connection, connection->io.events);
+	if (!ev_is_active(&server->resume)) {
+		ev_timer_again(server->loop, &server->resume);
+	}
+	return true;
+}
+
+static void on_resume(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct server *server = timer->data;
+	struct list *link = server->paused.next;
+	(void)events;
+	while (link != &server->paused) {
+		struct connection *connection = LIST_ITEM(link, struct connection, paused);
+		link = link->next;
+		if (share_pause_us(connection->share, session_now_us()) == 0) {
+			list_remove(&connection->paused);
+			set_events(connection, connection->rest.len > 0 ? EV_WRITE : EV_READ);
+		}
+	}
+	if (list_empty(&server->paused)) {
+		ev_timer_stop(loop, timer);
+	}
+}
+
+/* ---- events ---- */
+
+static bool take_events(struct connection *connection, int events)
+{
 	/* A client that does not read is not listened to either. */
 	bool good = !(events & EV_WRITE) || flush(connection);
 	if (good && (events & EV_READ) && connection->rest.len == 0) {
+		connection->heard = true;
 		good = receive(connection);
 	} else if (good && connection->rest.len > 0) {
 		set_events(connection, EV_WRITE);
 	}
+	return good && count_bytes(connection);
+}
+
+static void on_connection(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct connection *connection = io->data;
+	(void)loop;
+	if ((events & EV_READ) && pause_reading(connection)) {
+		events &= ~EV_READ;
+	}
+	int64_t began_us = session_now_us();
+	bool good = take_events(connection, events);
+	count_work(connection, began_us);
 	if (!good) {
 		close_connection(connection);
 	} else if (connection->ops && connection->rest.len == 0) {
@@ -248,7 +343,14 @@ static void open_connection(struct server *server, int fd)
 {
 	const int yes = 1;
 	const unsigned dead_ms = DEAD_PEER_MS;
+	struct share *share = share_join(server->shares, fd);
+	if (!share) {
+		server->ended++;
+		close(fd);
+		return;
+	}
 	struct connection *connection = memory_zeroed(1, sizeof(*connection));
+	connection->share = share;
 	/* These fail on a Unix socket, which needs none of them. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
@@ -257,6 +359,7 @@ static void open_connection(struct server *server, int fd)
 	connection->busy_at_ms = clock_monotonic_ms();
 	buffer_init(&connection->rest, REST_BYTES);
 	list_init(&connection->pending);
+	list_init(&connection->paused);
 	list_append(&server->connections, &connection->link);
 	ev_io_init(&connection->io, on_connection, fd, EV_READ);
 	connection->io.data = connection;
@@ -289,7 +392,16 @@ static void flush_pending(struct server *server)
 		struct connection *connection = LIST_ITEM(
 			server->pending.next, struct connection, pending);
 		list_remove(&connection->pending);
-		if (connection->rest.len == 0 && !flush(connection)) {
+		if (connection->rest.len > 0) {
+			continue;
+		}
+		int64_t began_us = connection->heard ? session_now_us() : 0;
+		bool good = flush(connection) && count_bytes(connection);
+		if (connection->heard) {
+			count_work(connection, began_us);
+			connection->heard = false;
+		}
+		if (!good) {
 			close_connection(connection);
 		}
 	}
@@ -353,6 +465,17 @@ static void note_trouble(struct server *server)
 	}
 }
 
+static void note_ended(struct server *server)
+{
+	if (server->ended != server->ended_logged) {
+		log_line("warn",
+			"%llu connections were ended: their clients had more of them, or more "
+			"memory, than one may take",
+			(unsigned long long)(server->ended - server->ended_logged));
+		server->ended_logged = server->ended;
+	}
+}
+
 static void write_status(struct server *server)
 {
 	char status[STATUS_BYTES];
@@ -362,9 +485,10 @@ static void write_status(struct server *server)
 	}
 	snprintf(status, sizeof(status),
 		"{\"connections\":%zu,\"names\":%zu,\"streams\":%zu,\"encodings\":%llu,"
-		"\"refusals\":%llu,\"left_out\":%zu}\n",
+		"\"refusals\":%llu,\"left_out\":%zu,\"pauses\":%llu,\"ended\":%llu}\n",
 		server->count, counts.names, counts.streams, (unsigned long long)counts.encodings,
-		(unsigned long long)subscription_refusals(), counts.left_out);
+		(unsigned long long)subscription_refusals(), counts.left_out,
+		(unsigned long long)server->pauses, (unsigned long long)server->ended);
 	/* A line is less than a pipe takes at once; a reader that is behind gets the next one. */
 	if (strcmp(status, server->status) != 0 &&
 		write(server->status_fd, status, strlen(status)) > 0) {
@@ -380,6 +504,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 	world_update(server->world, clock_monotonic_ms());
 	close_tired(server);
 	note_trouble(server);
+	note_ended(server);
 	write_status(server);
 	if (server->worked) {
 		server->worked = false;
@@ -393,7 +518,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 /* ---- life ---- */
 
 /* Half of the descriptors are for streams of the agent. */
-static size_t most_connections(void)
+size_t server_connections_max(void)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -414,10 +539,14 @@ struct server *server_create(const struct server_options *options)
 	server->world = options->world;
 	server->status_fd = options->status_fd;
 	server->worked = true; /* the start has left something, too */
-	server->most = most_connections();
+	server->shares = options->shares;
+	server->most = server_connections_max();
 	list_init(&server->listeners);
 	list_init(&server->connections);
 	list_init(&server->pending);
+	list_init(&server->paused);
+	ev_timer_init(&server->resume, on_resume, 0, PAUSE_MS / 1000.0);
+	server->resume.data = server;
 	ev_io_init(&server->registry, on_registry, berth_fd(server->berth), EV_READ);
 	server->registry.data = server;
 	ev_io_start(server->loop, &server->registry);
@@ -476,6 +605,7 @@ void server_destroy(struct server *server)
 	ev_prepare_stop(server->loop, &server->prepare);
 	ev_timer_stop(server->loop, &server->tick);
 	ev_timer_stop(server->loop, &server->leaving);
+	ev_timer_stop(server->loop, &server->resume);
 	while (!list_empty(&server->connections)) {
 		close_connection(CONNECTION(server->connections.next));
 	}

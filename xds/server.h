@@ -8,15 +8,20 @@
 #include <ev.h>
 
 #include "xds/follow.h"
+#include "xds/share.h"
 
 struct server;
 
 struct server_options {
 	struct ev_loop *loop;
-	struct berth *berth; /* driven by the server; borrowed */
-	struct world *world; /* borrowed */
-	int status_fd;       /* gets a line of JSON whenever the figures change; -1: nobody does */
+	struct berth *berth;   /* driven by the server; borrowed */
+	struct world *world;   /* borrowed */
+	struct shares *shares; /* for server_connections_max(); borrowed */
+	int status_fd; /* gets a line of JSON whenever the figures change; -1: nobody does */
 };
+
+/* How many connections there can be at a time. Raises the limit of open files. */
+size_t server_connections_max(void);
 
 struct server *server_create(const struct server_options *options);
 /* Takes the descriptor of a listening socket. */

@@ -10,7 +10,10 @@
 #include "xds/discovery.h"
 #include "xds/log.h"
 
-enum { ANSWER_BYTES = 1024 * 1024 }; /* an answer that has grown so far takes no further name */
+enum {
+	ANSWER_BYTES = 1024 * 1024, /* an answer that has grown so far takes no further name */
+	REMOVED_BYTES = 64          /* of a name that is to be taken back, mostly */
+};
 
 /* One name of one type. */
 struct entry {
@@ -41,6 +44,7 @@ struct kind {
 
 struct subscription {
 	struct world *world;
+	struct follow_quota *quota;
 	bool delta;
 	subscription_on_due *on_due;
 	void *context;
@@ -114,6 +118,7 @@ static struct entry *take_entry(struct kind *kind, const char *name, size_t len)
 	entry->kind = kind;
 	entry->user.on_change = on_change;
 	entry->user.context = kind->subscription;
+	entry->user.quota = kind->subscription->quota;
 	if (!follow_take(kind->subscription->world, &entry->user, name, len)) {
 		free(entry);
 		return NULL;
@@ -484,11 +489,12 @@ bool subscription_next(struct subscription *subscription, struct buffer *out)
 
 /* ---- life ---- */
 
-struct subscription *subscription_create(
-	struct world *world, bool delta, subscription_on_due *on_due, void *context)
+struct subscription *subscription_create(struct world *world, struct follow_quota *quota,
+	bool delta, subscription_on_due *on_due, void *context)
 {
 	struct subscription *subscription = memory_zeroed(1, sizeof(*subscription));
 	subscription->world = world;
+	subscription->quota = quota;
 	subscription->delta = delta;
 	subscription->on_due = on_due;
 	subscription->context = context;
@@ -499,6 +505,17 @@ struct subscription *subscription_create(
 		subscription->kinds[type].type = (enum resource_type)type;
 	}
 	return subscription;
+}
+
+size_t subscription_bytes(const struct subscription *subscription)
+{
+	size_t bytes = sizeof(*subscription);
+	for (int type = 0; type < RESOURCE_TYPES; type++) {
+		const struct kind *kind = &subscription->kinds[type];
+		bytes += kind->room * sizeof(*kind->entries) + kind->count * sizeof(struct entry) +
+			kind->removed_count * REMOVED_BYTES;
+	}
+	return bytes;
 }
 
 void subscription_destroy(struct subscription *subscription)

@@ -29,8 +29,9 @@ struct subscription;
 /* Something is to be sent. Called from world_update() and from subscription_take(). */
 typedef void subscription_on_due(void *context);
 
-struct subscription *subscription_create(
-	struct world *world, bool delta, subscription_on_due *on_due, void *context);
+/* `quota`: of the client, for names that nobody follows yet; NULL: without bound. */
+struct subscription *subscription_create(struct world *world, struct follow_quota *quota,
+	bool delta, subscription_on_due *on_due, void *context);
 /* Accepts NULL. */
 void subscription_destroy(struct subscription *subscription);
 
@@ -40,6 +41,9 @@ void subscription_destroy(struct subscription *subscription);
  */
 int subscription_take(struct subscription *subscription, const void *message, size_t len,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/* The memory that it takes, roughly. */
+size_t subscription_bytes(const struct subscription *subscription);
 
 /* Appends the next message to the client; false when nothing is due. */
 bool subscription_next(struct subscription *subscription, struct buffer *out);

@@ -1,12 +1,15 @@
 """berth-xds: discovery by REST and by HTTP/2, its command line, and clients that mean no good."""
 
+import contextlib
 import http.client
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
+import threading
 
 import http2
 from berth import PROGRAMS, UnixConnection, berth, has_ended, wait_until
@@ -14,12 +17,18 @@ from http2 import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, RST_STREAM,
     SETTINGS, Client, frame, message, settings,
 )
+from ports import reserve_port
 from xds import CLUSTER, ENDPOINTS, NAME, XdsTest, dump
 
 
 def private_kib(pid):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
+def ask(client, stream, *names, kind=ENDPOINTS):
+    client.send(frame(DATA, 0, stream,
+        message(*(http2.text(3, name) for name in names), http2.text(4, kind))))
 
 
 class Rest(XdsTest):
@@ -99,6 +108,16 @@ class Rest(XdsTest):
         connection.request("GET", "/v3/discovery:endpoints")
         self.assertEqual(connection.getresponse().status, 405)
         self.assertEqual(self.post("endpoints", "x" * 600000)[0], 413)
+
+    def test_an_answer_that_is_too_long_is_refused(self):
+        for number in range(40):
+            self.members.put(f"m{number}", 10000 + number)
+        wait_until(lambda: sum(len(locality["lb_endpoints"])
+            for locality in self.endpoints()["resources"][0]["endpoints"]) == 42,
+            "the members are there")
+        status, text = self.post("endpoints", {"resource_names": [NAME] * 4000})
+        self.assertEqual((status, b"fewer names" in text), (400, True))
+        self.assertEqual(self.post("endpoints", {"resource_names": [NAME]})[0], 200)
 
     def test_speaks_http2_as_well(self):
         result = subprocess.run(
@@ -198,16 +217,11 @@ class Frames(XdsTest):
         self.addCleanup(client.close)
         return client
 
-    @staticmethod
-    def ask(client, stream, *names, kind=ENDPOINTS):
-        client.send(frame(DATA, 0, stream,
-            message(*(http2.text(3, name) for name in names), http2.text(4, kind))))
-
     def work(self):
         """A stream that asks and gets."""
         client = self.client()
         client.open(1)
-        self.ask(client, 1, NAME)
+        ask(client, 1, NAME)
         self.assertIn(NAME.encode(), client.wait(DATA, 1))
         client.close()
 
@@ -273,7 +287,7 @@ class Frames(XdsTest):
     def test_a_client_that_reads_nothing_costs_no_memory(self):
         client = self.client(settings(_4=0))
         client.open(1)
-        self.ask(client, 1, NAME)
+        ask(client, 1, NAME)
         for number in range(200):
             self.members.put("c2", 9000 + number)
         # It gets the last state in the end.
@@ -296,7 +310,7 @@ class Frames(XdsTest):
             kind, flags, stream, payload = client.next()
             if stream == 1 and kind == HEADERS and flags & END_STREAM:
                 break
-        self.ask(client, 3, NAME)
+        ask(client, 3, NAME)
         self.assertIn(NAME.encode(), client.wait(DATA, 3))
 
     def test_bytes_that_are_not_a_message_end_the_stream(self):
@@ -318,13 +332,29 @@ class Frames(XdsTest):
         kind, flags, stream, _ = client.next()
         self.assertEqual((kind, flags & END_STREAM, stream), (HEADERS, END_STREAM, 1))
         client.open(3)
-        self.ask(client, 3, NAME)
+        ask(client, 3, NAME)
         self.assertIn(NAME.encode(), client.wait(DATA, 3))
+
+    def test_messages_that_never_end_take_bounded_memory(self):
+        """Each stream may hold half a mebibyte, and a connection has a hundred of them."""
+        clients = [self.client(), self.client()]
+        with self.assertRaises(OSError, msg="100 MB were taken"):
+            for client in clients:
+                for stream in range(1, 200, 2):
+                    client.open(stream)
+                    client.send(frame(DATA, 0, stream, b"\0" + (500000).to_bytes(4, "big")))
+                    for _ in range(31):
+                        client.send(frame(DATA, 0, stream, bytes(16000)))
+                    client.drain()
+        wait_until(lambda: "more memory, than one may take" in self.server.read_log(),
+            "the log says so")
+        for client in clients:
+            client.close()
 
     def test_the_end_says_goodbye(self):
         client = self.client()
         client.open(1)
-        self.ask(client, 1, NAME)
+        ask(client, 1, NAME)
         client.wait(DATA, 1)
         self.server.process.terminate()
         self.assertEqual(client.end(), 0)
@@ -353,6 +383,80 @@ class Frames(XdsTest):
         for byte in request:
             client.send(bytes([byte]))
         self.assertIn(NAME.encode(), client.wait(DATA, 1))
+
+
+class Shares(XdsTest):
+    """Two clients by TCP, with addresses of their own."""
+
+    def setUp(self):
+        super().setUp()
+        self.members.put("c1", 8001)
+        self.port = reserve_port(self)
+        self.reader, self.writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.addCleanup(os.close, self.reader)
+        self.text = ""
+        self.server = self.xds(self.agent().start(), "--listen", f"127.0.0.1:{self.port}",
+            "--status-fd", self.writer)
+
+    def start(self, **keywords):
+        self.server.start(pass_fds=[self.writer], **keywords)
+        os.close(self.writer)
+
+    def connect(self, last):
+        """A connection of the client 127.0.0.LAST."""
+        connection = socket.create_connection(("127.0.0.1", self.port), 60,
+            (f"127.0.0.{last}", 0))
+        self.addCleanup(connection.close)
+        return connection
+
+    def expect_service(self, client, times=1):
+        client.open(1)
+        for number in range(times):
+            name = f"_x{number}._tcp.{NAME}"
+            ask(client, 1, name)
+            self.assertIn(name.encode(), client.wait(DATA, 1))
+
+    def test_connections_of_one_client_leave_others_theirs(self):
+        # Half of the files are for connections, three quarters of these for one client.
+        self.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
+        for _ in range(100):
+            self.connect(1)
+        self.expect_service(Client(None, connection=self.connect(2)))
+        wait_until(lambda: "had more of them" in self.server.read_log(), "the log says so")
+
+    def test_a_client_that_makes_much_work_waits_and_others_do_not(self):
+        self.start()
+        stopped = threading.Event()
+        threads = [threading.Thread(target=self.flood, args=(stopped,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            other = Client(None, connection=self.connect(2))
+            self.expect_service(other, 50)
+            wait_until(lambda: self.figures()["pauses"] > 0, "the client had to wait")
+            other.send(frame(PING, payload=bytes(8)))
+            other.wait(PING)
+        finally:
+            stopped.set()
+            for thread in threads:
+                thread.join()
+
+    def figures(self):
+        """The last line of the server's figures, which come when they change."""
+        with contextlib.suppress(BlockingIOError):
+            self.text += os.read(self.reader, 65536).decode()
+        lines = self.text.splitlines()[:self.text.count("\n")]
+        return json.loads(lines[-1]) if lines else {"pauses": 0}
+
+    def flood(self, stopped):
+        """Requests by REST without end, each of 2,000 sets."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60,
+            source_address=("127.0.0.1", 0))
+        body = json.dumps({"resource_names": [NAME] * 2000})
+        while not stopped.is_set():
+            connection.request("POST", "/v3/discovery:endpoints", body)
+            self.assertEqual(connection.getresponse().read()[:1], b"{")
+        connection.close()
 
 
 class Tcp(XdsTest):

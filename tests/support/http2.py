@@ -1,5 +1,6 @@
 """HTTP/2 frames by hand (RFC 9113, RFC 7541), for what no client library sends."""
 
+import contextlib
 import socket
 import struct
 
@@ -70,15 +71,25 @@ def message(*parts):
 class Client:
     """A connection that says exactly what it is told to."""
 
-    def __init__(self, path, greeting=settings()):
-        self.socket = socket.socket(socket.AF_UNIX)
+    def __init__(self, path, greeting=settings(), connection=None):
+        """To the socket at the path, or on a connection that is there."""
+        self.socket = connection or socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE)
-        self.socket.connect(str(path))
+        if not connection:
+            self.socket.connect(str(path))
         self.bytes = b""
         self.send(PREFACE + greeting)
 
     def send(self, data):
         self.socket.sendall(data)
+
+    def drain(self):
+        """Forgets what has come; a client that does not read is not listened to."""
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while self.socket.recv(65536):
+                pass
+        self.socket.settimeout(PATIENCE)
 
     def open(self, stream, path=f"{SERVICE}StreamAggregatedResources"):
         self.send(frame(HEADERS, END_HEADERS, stream, request_fields(path)))

@@ -24,7 +24,7 @@ class Xds:
         self.log = agent.folder / "xds.log"
         self.process = None
 
-    def start(self):
+    def start(self, **keywords):
         # A sanitizer keeps freed memory, which tests of memory would take for ours.
         sanitizer = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb=1"
         with open(self.log, "ab") as log:
@@ -32,7 +32,7 @@ class Xds:
                 [PROGRAMS / "berth-xds", "--socket", self.agent.socket, "--listen", self.socket,
                     *self.arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, "ASAN_OPTIONS": sanitizer.lstrip(":")},
+                env={**os.environ, "ASAN_OPTIONS": sanitizer.lstrip(":")}, **keywords,
             )
         wait_until(self.listens, f"berth-xds listens: {self.read_log()}")
         return self

@@ -18,6 +18,7 @@ TestSuite(subscription, .timeout = 120);
 static struct berth *reader;
 static struct berth *writer;
 static struct world *world;
+static struct follow_quota *quota;
 static int due;
 
 static void on_due(void *context)
@@ -198,7 +199,7 @@ static const char *await(struct subscription *subscription, bool delta)
 
 static struct subscription *open_stream(bool delta)
 {
-	return subscription_create(world, delta, on_due, NULL);
+	return subscription_create(world, quota, delta, on_due, NULL);
 }
 
 /* Whether what the test has asked for has been read. */
@@ -509,6 +510,34 @@ Test(subscription, names_share_streams, .init = begin, .fini = end)
 	/* One for each instance; two for what none of them has, /joe and Hadoop's level. */
 	cr_assert_eq(world_counts(world).streams, 102);
 	subscription_destroy(stream);
+}
+
+Test(subscription, names_beyond_a_quota_are_refused_and_those_that_are_followed_are_not,
+	.init = begin, .fini = end)
+{
+	struct follow_quota small = { .most = 2 };
+	struct subscription *other = open_stream(false);
+	ask(other, RESOURCE_ENDPOINTS, "shared.web.joe", "");
+	quota = &small;
+	struct subscription *stream = open_stream(false);
+	ask(stream, RESOURCE_ENDPOINTS, "i1.web.joe", "");
+	ask(stream, RESOURCE_CLUSTER, "i1.web.joe", "");
+	ask(stream, RESOURCE_LISTENER, "i2.web.joe", "");
+	ask(stream, RESOURCE_ROUTE, "shared.web.joe", "");
+	cr_expect_eq(small.names, 2);
+	request_begin(false, RESOURCE_ROUTE);
+	protobuf_text(&request, 3, "i3.web.joe");
+	cr_expect_eq(request_send(stream), BERTH_LIMIT_EXCEEDED);
+	quota = NULL;
+	struct subscription *free_of_it = open_stream(false);
+	ask(free_of_it, RESOURCE_ROUTE, "i3.web.joe", "");
+	subscription_destroy(free_of_it);
+	subscription_destroy(stream);
+	subscription_destroy(other);
+	/* It counts for as long as the name is followed. */
+	cr_expect_eq(small.names, 2);
+	world_update(world, clock_monotonic_ms() + 2 * FOLLOW_LINGER_MS);
+	cr_expect_eq(small.names, 0);
 }
 
 Test(subscription, refuses_what_is_no_request, .init = begin, .fini = end)

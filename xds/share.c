@@ -1,0 +1,153 @@
+#include "xds/share.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/list.h"
+#include "lib/program/memory.h"
+
+enum { KEY_BYTES = 9, HALF_OF_IPV6 = 8 };
+
+struct share {
+	struct list link;
+	struct shares *shares;
+	uint8_t key[KEY_BYTES]; /* the kind of address, and its bytes */
+	size_t connections;
+	size_t bytes;
+	struct follow_quota quota;
+	int64_t debt_us; /* work that is not paid for yet, at debt_at_us */
+	int64_t debt_at_us;
+};
+
+struct shares {
+	struct list all;
+	size_t connections_of_one;
+	size_t bytes;
+};
+
+#define SHARE(item) LIST_ITEM(item, struct share, link)
+
+struct shares *shares_create(size_t connections)
+{
+	struct shares *shares = memory_zeroed(1, sizeof(*shares));
+	list_init(&shares->all);
+	shares->connections_of_one = connections - connections / 4;
+	return shares;
+}
+
+static void forget(struct share *share)
+{
+	list_remove(&share->link);
+	free(share);
+}
+
+void shares_destroy(struct shares *shares)
+{
+	while (!list_empty(&shares->all)) {
+		forget(SHARE(shares->all.next));
+	}
+	free(shares);
+}
+
+/* ---- clients ---- */
+
+static void write_key(uint8_t key[KEY_BYTES], int fd)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(address);
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t peer_len = sizeof(peer);
+	memset(key, 0, KEY_BYTES);
+	(void)getpeername(fd, (struct sockaddr *)&address, &len);
+	key[0] = (uint8_t)address.ss_family;
+	if (address.ss_family == AF_INET) {
+		const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
+		memcpy(key + 1, &ipv4->sin_addr, sizeof(ipv4->sin_addr));
+	} else if (address.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
+		memcpy(key + 1, &ipv6->sin6_addr, HALF_OF_IPV6);
+	} else {
+		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len);
+		memcpy(key + 1, &peer.uid, sizeof(peer.uid));
+	}
+}
+
+/* A share without connections stays while names that it began are followed. */
+static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
+{
+	struct share *found = NULL;
+	struct list *link = shares->all.next;
+	while (link != &shares->all) {
+		struct share *share = SHARE(link);
+		link = link->next;
+		if (memcmp(share->key, key, KEY_BYTES) == 0) {
+			found = share;
+		} else if (share->connections == 0 && share->quota.names == 0) {
+			forget(share);
+		}
+	}
+	return found;
+}
+
+struct share *share_join(struct shares *shares, int fd)
+{
+	uint8_t key[KEY_BYTES];
+	write_key(key, fd);
+	struct share *share = find(shares, key);
+	if (!share) {
+		share = memory_zeroed(1, sizeof(*share));
+		share->shares = shares;
+		share->quota.most = SHARE_NAMES;
+		memcpy(share->key, key, KEY_BYTES);
+		list_append(&shares->all, &share->link);
+	}
+	if (share->connections >= shares->connections_of_one) {
+		return NULL;
+	}
+	share->connections++;
+	return share;
+}
+
+void share_leave(struct share *share)
+{
+	share->connections--;
+}
+
+struct follow_quota *share_quota(struct share *share)
+{
+	return &share->quota;
+}
+
+/* ---- memory and work ---- */
+
+bool share_hold(struct share *share, size_t before, size_t now)
+{
+	share->bytes = share->bytes - before + now;
+	share->shares->bytes = share->shares->bytes - before + now;
+	return now <= before ||
+		(share->bytes <= SHARE_BYTES && share->shares->bytes <= SHARE_ALL_BYTES);
+}
+
+/* Half of the time that has passed pays for work. */
+static void pay(struct share *share, int64_t now_us)
+{
+	int64_t paid_us = (now_us - share->debt_at_us) / 2;
+	share->debt_us = share->debt_us > paid_us ? share->debt_us - paid_us : 0;
+	share->debt_at_us = now_us;
+}
+
+void share_work(struct share *share, int64_t work_us, int64_t now_us)
+{
+	pay(share, now_us);
+	share->debt_us += work_us;
+	if (share->debt_us > SHARE_DEBT_US) {
+		share->debt_us = SHARE_DEBT_US;
+	}
+}
+
+int64_t share_pause_us(struct share *share, int64_t now_us)
+{
+	pay(share, now_us);
+	return share->debt_us > SHARE_BURST_US ? 2 * (share->debt_us - SHARE_BURST_US) : 0;
+}
