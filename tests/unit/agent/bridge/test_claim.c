@@ -36,7 +36,7 @@ Test(bridge_claim, a_change_of_the_record_is_noted)
 	bridge_claim_free(claim);
 }
 
-Test(bridge_claim, what_is_no_record_is_a_mistake_until_it_is_one)
+Test(bridge_claim, another_text_is_a_mistake_until_it_is_a_record)
 {
 	struct bridge_claim *claim = bridge_claim_create("/services/db");
 	cr_expect_not(reads(claim, "{", NULL));

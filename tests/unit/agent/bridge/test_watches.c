@@ -100,7 +100,7 @@ static void want(struct stage *stage, int owner, const int *numbers)
 
 #define WANT(stage, owner, ...) want(stage, owner, (const int[]){ __VA_ARGS__, -1 })
 
-/* What the owner hears of new directories with these names. */
+/* Makes directories with these names, of which the owners hear. */
 static void make(struct stage *stage, const char *first, const char *second)
 {
 	memset(stage->owners[0].heard, 0, sizeof(stage->owners[0].heard));
@@ -123,7 +123,7 @@ WATCH_TEST(each_owner_hears_of_its_own_directories)
 	cr_expect_not(stage->owners[0].set.incomplete);
 }
 
-WATCH_TEST(what_is_no_longer_wanted_is_not_heard_of)
+WATCH_TEST(events_end_where_the_owner_wants_no_more)
 {
 	WANT(stage, 0, 0, 1, 2);
 	WANT(stage, 0, 0, 2);
@@ -157,7 +157,7 @@ WATCH_TEST(a_directory_that_is_gone_is_told_and_can_be_watched_anew)
 	cr_expect_str_eq(stage->owners[0].heard, "x y ");
 }
 
-WATCH_TEST(what_cannot_be_watched_is_for_its_owner_to_look_at)
+WATCH_TEST(a_file_cannot_be_watched)
 {
 	int file = open(in(stage, "file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	bridge_watch_set_begin(&stage->owners[0].set);

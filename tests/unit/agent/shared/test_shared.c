@@ -107,6 +107,34 @@ SHARED_TEST(an_answer_is_there_until_its_path_changes)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 }
 
+SHARED_TEST(errors_about_the_path_are_answers_and_others_are_not)
+{
+	static const struct {
+		int code;
+		enum shared_outcome outcome;
+	} rows[] = { { BERTH_PATH_NOT_FOUND, SHARED_FOUND }, { BERTH_NO_RECORD, SHARED_FOUND },
+		{ BERTH_INVALID_RECORD, SHARED_FOUND }, { BERTH_TIMEOUT, SHARED_UNKNOWN } };
+	know(stage, "/a");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err err = ERR_INIT;
+		char key[16];
+		err_set(&err, rows[i].code, "why");
+		snprintf(key, sizeof(key), "/key%zu", i);
+		const struct shared_item item = { .key = key,
+			.key_len = strlen(key),
+			.source = SHARED_OF_PATH,
+			.path = "/a",
+			.etag = "",
+			.err = &err };
+		shared_put(stage->shared, &item);
+		cr_expect_eq(look(stage, key), rows[i].outcome, "%zu", i);
+		if (rows[i].outcome == SHARED_FOUND) {
+			cr_expect_eq(stage->answer.error, rows[i].code);
+			cr_expect_str_eq(stage->value, "why");
+		}
+	}
+}
+
 struct listener {
 	struct stage *stage;
 	enum shared_outcome seen;

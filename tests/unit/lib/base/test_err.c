@@ -99,6 +99,7 @@ Test(err, names_and_statuses_are_those_of_the_contract)
 Test(err, an_unknown_code_or_name_is_a_failure)
 {
 	cr_assert_str_eq(berth_error_name(-1000), "Failed");
+	cr_assert_str_eq(berth_error_name(BERTH_AGENT_UNAVAILABLE - 1), "Failed");
 	cr_assert_str_eq(berth_error_name(7), "Failed");
 	cr_assert_eq(berth_error_from_name("Nonsense"), BERTH_FAILED);
 	cr_assert_eq(err_http_status(-1000), 500);
