@@ -266,7 +266,7 @@ static void finish(struct agent *agent)
 static void serve(struct agent *agent)
 {
 	log_info("agent", "berthd " BERTH_VERSION " runs, pid %ld, registry %s", (long)getpid(),
-		registry_url(agent->registry));
+		registry_url(agent->lookups));
 	start_watchdog(agent);
 	/* The way to the first record is longest here: the worker starts before the checks. */
 	registry_loop_begin(&agent->registry_driver);

@@ -86,8 +86,9 @@ static int check_registry(const char *url)
 		return 0;
 	}
 	/* Not repeated: it may hold a password. */
-	return output_usage("the name of the registry is not a URL; allowed are dir:/path and "
-			    "zookeeper://host:port,host:port/root (or zookeeper+tls://)");
+	return output_usage("the name of the registry is not a URL; allowed are dir:/path, "
+			    "zookeeper://host:port,host:port/root (or zookeeper+tls://) and "
+			    "host:/path");
 }
 
 /* The place that the verb's handle is opened on; NULL: the agent's usual socket. */

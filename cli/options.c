@@ -39,7 +39,7 @@ static const struct row {
 	[OPTION_##id] = { name, letter, kind, offsetof(struct options, member), argument, help }
 	ROW(SOCKET, "socket", 's', TEXT, socket, "PATH", "the agent's socket, else BERTH_SOCKET"),
 	ROW(REGISTRY, "registry", 0, TEXT, registry, "URL",
-		"the registry itself: dir:… or zookeeper://…"),
+		"the registry itself: dir:…, zookeeper://… or host:…"),
 	ROW(FORMAT, "format", 'f', FORMAT, json, "text|json",
 		"for people (default) or for programs"),
 	ROW(OUTPUT, "output", 'o', FORMAT, json, "text|json", "the same as --format"),

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/err.h"
-#include "lib/client/client.h"
+#include "lib/peer/client.h"
 
 enum {
 	READING_MS = 10000,

@@ -1,3 +1,4 @@
+#include "agent/api/follow.h"
 #include "agent/api/resume.h"
 #include "agent/api/published.h"
 #include "agent/http/host.h"
@@ -55,6 +56,9 @@ static const struct route {
 		"supply or withdraw the addresses of a dynamic endpoint" },
 	{ "/v1/bridge", NULL, 1u << HTTP_GET, api_bridge,
 		"the containers of this host, and their records" },
+	{ "/v1/follow", NULL, 1u << HTTP_GET, api_follow,
+		"stream for an agent in a container: what it asked for" },
+	{ "/v1/follow/", "", 1u << HTTP_POST, api_follow_ask, "what that stream is to tell" },
 	{ "/live", NULL, READ, api_live, "200 while the agent works" },
 	{ "/ready", NULL, READ, api_ready, "200 when every component is registered; ?away=ok" },
 	{ "/metrics", NULL, READ, api_metrics, "Prometheus text, or OpenMetrics" },
@@ -111,6 +115,12 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 	buffer_finish(&allow);
 }
 
+/* For an agent in a container. */
+static bool is_for_followers(const struct route *route)
+{
+	return route->handler == api_follow || route->handler == api_follow_ask;
+}
+
 /* A container looks things up, and sees what became of its own records; there is nothing else. */
 static bool is_for_containers(const struct route *route)
 {
@@ -164,6 +174,9 @@ static unsigned methods_of(
 {
 	if (request->listener) {
 		return is_published(api, request, route) ? route->methods : 0;
+	}
+	if (is_for_followers(route)) {
+		return request->container ? route->methods : 0;
 	}
 	if (request->container) {
 		return is_for_containers(route) ? route->methods & READ : 0;
@@ -254,9 +267,12 @@ static void index_page(struct api *api, struct http_request *request, const char
 		buffer_init(&text, 256);
 		write_methods(&text, methods);
 		bool open_end = routes[i].suffix != NULL;
+		const char *placeholder = "{path}";
 		bool named = strncmp(routes[i].prefix, "/v1/agent/", 10) == 0 ||
 			routes[i].handler == api_names;
-		const char *placeholder = named ? "{name}" : "{path}";
+		if (named || routes[i].handler == api_follow_ask) {
+			placeholder = named ? "{name}" : "{id}";
+		}
 		json_array_append_new(list,
 			json_pack("{s:s, s:s++, s:s}", "methods", buffer_text(&text), "path",
 				routes[i].prefix, open_end ? placeholder : "",
@@ -318,6 +334,7 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 	list_init(&api->drains);
 	api_streams_init(api);
 	api_resume_init(api);
+	api_follows_init(api);
 	api_views_init(api);
 	return api;
 }
@@ -328,6 +345,7 @@ void api_destroy(struct api *api)
 		return;
 	}
 	api_resume_finish(api);
+	api_follows_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
 	free(api->published);

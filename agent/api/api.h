@@ -12,6 +12,7 @@
  *                           --> names.c    /v1/names                            --> names
  *                           --> shared.c   /v1/shared, what goes into the map   --> shared
  *                           --> bridge.c   /v1/bridge                            --> act
+ *                           --> follow.c   /v1/follow                        --> cache, act
  *                           --> health.c   /live, /ready, /metrics              --> components
  *                           --> page.c     GET / for browsers
  *                           --> published.c what a further listener shows
@@ -129,6 +130,12 @@ void api_set_http(struct api *api, const struct http *http);
  * anywhere.
  */
 void api_agent_changed(struct api *api);
+
+/*
+ * After a change of the registry's state, or of what became of containers' records: their agents
+ * hear of it. Cheap; may be called from anywhere.
+ */
+void api_follows_changed(struct api *api);
 
 void api_on_request(void *api, struct http_request *request);
 bool api_wants_body(void *api, const struct http_request *request);

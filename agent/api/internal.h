@@ -42,6 +42,8 @@ struct api {
 	size_t recent_bytes;       /* of events that streams keep for clients that come again */
 	struct list parked;        /* streams without a client, by resume.c; the oldest first */
 	struct timer parked_timer; /* until the oldest one ends */
+	struct list follows;       /* of follow.c: agents in containers */
+	struct timer follow_news;  /* of no length: something changed for them */
 	struct metrics_series *hits;
 	struct metrics_series *misses;
 	struct metrics_series *stale;
@@ -114,6 +116,8 @@ api_handler api_order_component_drain;
 api_handler api_order_undamp;
 api_handler api_order_endpoint;
 api_handler api_bridge;
+api_handler api_follow;
+api_handler api_follow_ask;
 api_handler api_live;
 api_handler api_ready;
 api_handler api_metrics;

@@ -478,6 +478,9 @@ bool api_order_permits(const struct api *api, const struct http_request *request
 	api_handler *handler)
 {
 	struct err err = ERR_INIT;
+	if (handler == api_follow_ask) {
+		return request->container != NULL;
+	}
 	if (handler == api_order_report) {
 		struct check *check = find_check(api, rest, &err);
 		return check &&

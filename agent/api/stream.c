@@ -5,6 +5,7 @@
 
 #include "agent/base/log.h"
 #include "lib/base/clock.h"
+#include "lib/base/text.h"
 #include "lib/http/field.h"
 
 enum {
@@ -48,9 +49,17 @@ static void schedule_heartbeat(struct api *api)
 static void send_event(
 	struct api_stream *stream, const char *type, double time, const char *members);
 
+const char *api_stream_heard(const struct api *api, char out[API_STREAM_HEARD_BYTES])
+{
+	int64_t age_ms = cache_heard_age_ms(api->cache, clock_monotonic_ms());
+	text_printf(out, API_STREAM_HEARD_BYTES, "\"heard_ms\":%lld", (long long)age_ms);
+	return age_ms == INT64_MAX ? NULL : out;
+}
+
 static void on_heartbeat(void *context)
 {
 	struct api *api = context;
+	char heard[API_STREAM_HEARD_BYTES];
 	while (!list_empty(&api->streams)) {
 		struct api_stream *stream = LIST_ITEM(api->streams.next, struct api_stream, beat);
 		if (stream->due > ev_now(api->loop)) {
@@ -59,7 +68,8 @@ static void on_heartbeat(void *context)
 		schedule_beat(stream);
 		/* A client with something to read knows that the agent lives. */
 		if (stream->queue.len == 0 && stream->state == API_STREAM_FOLLOWING) {
-			send_event(stream, "HEARTBEAT", clock_wall_s(), NULL);
+			send_event(
+				stream, "HEARTBEAT", clock_wall_s(), api_stream_heard(api, heard));
 		}
 	}
 	schedule_heartbeat(api);

@@ -77,6 +77,11 @@ void api_stream_begin(struct api_stream *stream);
  * behind gets a snapshot later.
  */
 void api_stream_send(struct api_stream *stream, const char *type, const char *members);
+/*
+ * For the members of an event: "heard_ms", how long ago the registry was heard. NULL: never.
+ */
+#define API_STREAM_HEARD_BYTES 48
+const char *api_stream_heard(const struct api *api, char out[API_STREAM_HEARD_BYTES]);
 /* Replaces all events that the client has not read, or has missed, by a snapshot. */
 void api_stream_resync(struct api_stream *stream);
 /* Ends it without another event. */

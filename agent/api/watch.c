@@ -35,7 +35,8 @@ static void write_snapshot(struct api_stream *stream, struct buffer *out)
 static void on_snapshot(struct api_stream *stream)
 {
 	if (watch_of(stream)->observer.state == CACHE_OBSERVER_STALE) {
-		api_stream_send(stream, "STALE", NULL);
+		char heard[API_STREAM_HEARD_BYTES];
+		api_stream_send(stream, "STALE", api_stream_heard(stream->api, heard));
 	}
 }
 
@@ -61,6 +62,7 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	struct watch *watch = context;
 	struct api *api = watch->stream.api;
 	struct buffer members;
+	char heard[API_STREAM_HEARD_BYTES];
 	if (watch->stream.state != API_STREAM_FOLLOWING &&
 		watch->stream.state != API_STREAM_PARKED) {
 		return; /* its snapshot is yet to come */
@@ -73,7 +75,8 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 		buffer_append_text(&members, ",\"record\":");
 		buffer_append_text(&members, record);
 	}
-	api_stream_send(&watch->stream, names[event], path ? buffer_text(&members) : NULL);
+	api_stream_send(&watch->stream, names[event],
+		path ? buffer_text(&members) : api_stream_heard(api, heard));
 	buffer_finish(&members);
 	double since = cache_change_time_s(api->cache);
 	if (path && since > 0) {

@@ -620,6 +620,33 @@ static json_t *claim_json(
 		bridge_claim_state_name(claim->state), "why", claim->why, "since", claim->since);
 }
 
+struct leaving {
+	const struct bridge_container *container;
+	json_t *records;
+};
+
+static bool has_claim(const struct bridge_container *container, const char *path)
+{
+	for (const struct list *at = container->claims.next; at != &container->claims;
+		at = at->next) {
+		if (strcmp(LIST_ITEM(at, struct bridge_claim, link)->path, path) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void add_leaving(void *context, const char *path, const struct announce *announce)
+{
+	const struct leaving *leaving = context;
+	if (!has_claim(leaving->container, path)) {
+		json_array_append_new(leaving->records,
+			json_pack("{s:s, s:s, s:s, s:f}", "path", path, "state",
+				announce_state_name(announce_get_state(announce)), "why",
+				announce_why(announce), "since", announce_since(announce)));
+	}
+}
+
 json_t *bridge_container_json(const struct bridge_container *container)
 {
 	json_t *records = json_array();
@@ -628,6 +655,9 @@ json_t *bridge_container_json(const struct bridge_container *container)
 		json_array_append_new(
 			records, claim_json(container, LIST_ITEM(at, struct bridge_claim, link)));
 	}
+	struct leaving leaving = { container, records };
+	bridge_publish_each_leaving(
+		container->environment.publish, container->name, add_leaving, &leaving);
 	const char *state = *container->mistake  ? "refused"
 		: container->muted_until_ms != 0 ? "throttled"
 						 : "served";

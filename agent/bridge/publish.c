@@ -227,6 +227,18 @@ const struct announce *bridge_publish_find(
 	return post && has(post, container) ? post->announce : NULL;
 }
 
+void bridge_publish_each_leaving(const struct bridge_publish *publish, const char *container,
+	void (*visit)(void *context, const char *path, const struct announce *announce),
+	void *context)
+{
+	for (const struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
+		const struct post *post = LIST_ITEM(at, struct post, link);
+		if (post->state == POST_LEAVING && has(post, container)) {
+			visit(context, post->path, post->announce);
+		}
+	}
+}
+
 void bridge_publish_count(
 	const struct bridge_publish *publish, size_t ret_counts[ANNOUNCE_STATE_COUNT])
 {

@@ -68,6 +68,10 @@ void bridge_publish_forsake(struct bridge_publish *publish);
 /* The announcement of the container's path; NULL: it has none there. Borrowed. */
 const struct announce *bridge_publish_find(
 	const struct bridge_publish *publish, const char *path, const char *container);
+/* Calls `visit` for each path that the container has given up, and whose node may be there yet. */
+void bridge_publish_each_leaving(const struct bridge_publish *publish, const char *container,
+	void (*visit)(void *context, const char *path, const struct announce *announce),
+	void *context);
 /* Nodes in each state of an announcement. */
 void bridge_publish_count(
 	const struct bridge_publish *publish, size_t ret_counts[ANNOUNCE_STATE_COUNT]);

@@ -370,10 +370,22 @@ int64_t cache_hits_until_ms(const struct cache *cache, int64_t now_ms)
 		: 0;
 }
 
+int64_t cache_heard_age_ms(const struct cache *cache, int64_t now_ms)
+{
+	int64_t heard_ms = cache_heard_ms(&cache->heard, now_ms);
+	return heard_ms == INT64_MIN ? INT64_MAX : now_ms - heard_ms;
+}
+
 enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait)
 {
+	return cache_confirm_within(cache, -1, now_ms, wait);
+}
+
+enum cache_verdict cache_confirm_within(
+	struct cache *cache, int64_t max_age_ms, int64_t now_ms, struct cache_wait *wait)
+{
 	struct cache_heard *heard = &cache->heard;
-	int64_t not_before_ms = cache_not_before_ms(heard, -1, now_ms);
+	int64_t not_before_ms = cache_not_before_ms(heard, max_age_ms, now_ms);
 	enum cache_truth truth = cache_confirm_since(heard, not_before_ms, now_ms);
 	if (wait) {
 		list_init(&wait->link);

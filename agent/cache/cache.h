@@ -103,6 +103,14 @@ enum cache_answer_kind {
 	CACHE_TARGETS, /* the same addresses for Prometheus; an absent path has none */
 	CACHE_STAT,
 	/*
+	 * for an agent that follows this one: a node as the registry holds it, {"created_ms",
+	 * "modified_ms", "node_id", "version", "size", "ephemeral"}, with "data" that is a record,
+	 * or bears a record's marker
+	 */
+	CACHE_NODE,
+	/* likewise its children: the same members but "data", and "names", "foreign" */
+	CACHE_NODE_LIST,
+	/*
 	 * object: path -> record, of everything below; made by a walk for each lookup, unless one
 	 * waits for changes
 	 */
@@ -301,6 +309,11 @@ bool cache_known_data(const struct cache *cache, const char *path, struct cache_
  * UNAVAILABLE, and no callback follows.
  */
 enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait);
+/* The same with a bound of the caller's, tighter than confirm_ms. */
+enum cache_verdict cache_confirm_within(
+	struct cache *cache, int64_t max_age_ms, int64_t now_ms, struct cache_wait *wait);
+/* How long ago the server was heard; INT64_MAX: never. */
+int64_t cache_heard_age_ms(const struct cache *cache, int64_t now_ms);
 /* The bound of a confirmed answer's age; a third of the session timeout unless configured. */
 int64_t cache_confirm_ms(const struct cache *cache);
 /*

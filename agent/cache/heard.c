@@ -66,12 +66,15 @@ static void on_patience(void *context)
 }
 
 /* After a silence no look-up waits: the first answer of the server ends it. */
-static void ask_server(struct cache_heard *heard)
+static void ask_server(struct cache_heard *heard, int64_t not_before_ms, int64_t now_ms)
 {
 	if (heard->confirming) {
 		return;
 	}
-	heard->confirming = allocated(registry_confirm(heard->registry, on_confirmed, heard));
+	int64_t half_bound_ms = now_ms - cache_heard_bound_ms(heard) / 2;
+	int64_t since_ms = not_before_ms > half_bound_ms ? not_before_ms : half_bound_ms;
+	heard->confirming = allocated(
+		registry_confirm(heard->registry, since_ms, on_confirmed, heard));
 	if (heard->confirmation == CACHE_HEARD) {
 		int64_t half_ms = cache_heard_bound_ms(heard) / 2;
 		int64_t patience_ms = half_ms < PATIENCE_MS ? half_ms : PATIENCE_MS;
@@ -90,7 +93,7 @@ enum cache_truth cache_confirm_since(
 	bool confirmed = heard_ms >= not_before_ms;
 	heard->hit_until_ms = heard_ms + cache_heard_bound_ms(heard) / 2;
 	if (!confirmed || now_ms >= heard->hit_until_ms) {
-		ask_server(heard);
+		ask_server(heard, not_before_ms, now_ms);
 	}
 	return confirmed                             ? CACHE_TRUE
 		: heard->confirmation == CACHE_ASKED ? CACHE_TRUE_SOON

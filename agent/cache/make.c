@@ -1,10 +1,13 @@
 #include "agent/cache/make.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/allocate.h"
 #include "agent/cache/body.h"
 #include "agent/cache/listing.h"
+#include "lib/base/json_text.h"
+#include "lib/base/limits.h"
 #include "lib/record/record.h"
 
 static struct cache_body *make_resolve(
@@ -83,6 +86,72 @@ static struct cache_body *make_stat(
 	}
 	buffer_append_text(&out, list->stat.foreign ? "]}\n" : "}\n");
 	return take_text(&out, data->node->path, NULL, err);
+}
+
+static void write_stat(struct buffer *out, const struct registry_stat *stat)
+{
+	buffer_printf(out,
+		"{\"created_ms\":%lld,\"modified_ms\":%lld,\"node_id\":%lld,\"version\":%lld,"
+		"\"size\":%zu,\"ephemeral\":%s",
+		(long long)stat->created_ms, (long long)stat->modified_ms, (long long)stat->node_id,
+		(long long)stat->version, stat->size, stat->ephemeral ? "true" : "false");
+}
+
+/* The data of other programs stay hidden. A record that is not text is damaged. */
+static void write_data(struct buffer *out, const struct registry_value *value)
+{
+	if (value->data_len == 0 ||
+		!memmem(value->data, value->data_len, RECORD_TYPE, strlen(RECORD_TYPE))) {
+		return;
+	}
+	json_t *data = json_stringn(value->data, value->data_len);
+	data = data ? data : allocated(json_string(RECORD_TYPE));
+	buffer_append_text(out, ",\"data\":");
+	(void)json_text_append(out, data, JSON_ENCODE_ANY);
+	json_decref(data);
+}
+
+static struct cache_body *make_node(const struct cache_entry *data, struct err *err)
+{
+	struct buffer out;
+	if (cache_code(data)) {
+		cache_answer_fail(data, err);
+		return NULL;
+	}
+	buffer_init(&out, SIZE_MAX);
+	write_stat(&out, &data->value->stat);
+	write_data(&out, data->value);
+	buffer_append_text(&out, "}");
+	return take_text(&out, data->node->path, NULL, err);
+}
+
+/* Paths, and foreign names with their escapes, need no others. */
+static void write_names(struct buffer *out, char *const *paths, size_t count, size_t skip)
+{
+	for (size_t i = 0; i < count; i++) {
+		buffer_printf(out, "%s\"%s\"", i ? "," : "", paths[i] + skip);
+	}
+}
+
+static struct cache_body *make_node_list(const struct cache_entry *children, struct err *err)
+{
+	struct buffer out;
+	if (cache_code(children)) {
+		cache_answer_fail(children, err);
+		return NULL;
+	}
+	const struct registry_value *list = children->value;
+	const char *path = children->node->path;
+	size_t skip = strcmp(path, "/") == 0 ? 1 : strlen(path) + 1;
+	buffer_init(&out, SIZE_MAX);
+	write_stat(&out, &list->stat);
+	buffer_append_text(&out, ",\"names\":[");
+	write_names(&out, list->children, list->stat.children, skip);
+	buffer_append_text(&out, "],\"foreign\":[");
+	write_names(&out, list->children ? list->children + list->stat.children : NULL,
+		list->stat.foreign, skip);
+	buffer_append_text(&out, "]}");
+	return take_text(&out, path, NULL, err);
 }
 
 static void refresh_children(struct cache_answers *answers, const struct cache_entry *children)
@@ -215,10 +284,10 @@ enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 	struct cache_need need = { .missing = 0 };
 	const enum cache_answer_kind kind = answer->kind;
 	const char *path = answer->node->path;
-	struct cache_entry *data = kind == CACHE_LIST
+	struct cache_entry *data = kind == CACHE_LIST || kind == CACHE_NODE_LIST
 		? NULL
 		: cache_need(answer->all->store, &need, path, CACHE_DATA);
-	struct cache_entry *children = kind == CACHE_RESOLVE
+	struct cache_entry *children = kind == CACHE_RESOLVE || kind == CACHE_NODE
 		? NULL
 		: cache_need(answer->all->store, &need, path, CACHE_CHILDREN);
 	answer->missing = need.missing;
@@ -231,6 +300,8 @@ enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 	struct err found = ERR_INIT;
 	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, answer->filter, &found)
 		: kind == CACHE_LIST                    ? make_list(children, &found)
+		: kind == CACHE_NODE                    ? make_node(data, &found)
+		: kind == CACHE_NODE_LIST               ? make_node_list(children, &found)
 							: make_stat(data, children, &found);
 	cache_answer_publish(answer, body, &need, &found);
 	return CACHE_READY;

@@ -22,19 +22,55 @@ struct announce *component_announce(const struct component *component)
 	return component->announce;
 }
 
+enum announce_state component_state(const struct component *component)
+{
+	return component->outcome.hosted ? component->outcome.shown
+					 : announce_get_state(component->announce);
+}
+
+const char *component_why(const struct component *component)
+{
+	return component->outcome.hosted ? component->outcome.shown_why
+					 : announce_why(component->announce);
+}
+
+double component_since(const struct component *component)
+{
+	return component->outcome.hosted ? component->outcome.shown_since
+					 : announce_since(component->announce);
+}
+
 bool component_registered(const struct component *component)
 {
-	return announce_registered(component->announce);
+	return announce_state_is_in(component_state(component));
+}
+
+bool component_outlasts_outage(const struct component *component)
+{
+	bool kept = announce_registered(component->announce) && component->outcome.has &&
+		component->outcome.shown == ANNOUNCE_WAITING;
+	return component->outcome.hosted ? kept : announce_outlasts_outage(component->announce);
+}
+
+/* The host's agent has made of the announcement what it is to make of it. */
+static bool is_carried_out(const struct component *component)
+{
+	return !component->outcome.hosted ||
+		(announce_registered(component->announce)
+				? component_registered(component)
+				: component_state(component) != ANNOUNCE_WITHDRAWING);
 }
 
 bool component_settled(const struct component *component)
 {
-	return announce_settled(component->announce) && component_dialects_settled(component);
+	return announce_settled(component->announce) && is_carried_out(component) &&
+		component_dialects_settled(component);
 }
 
 bool component_finished(const struct component *component)
 {
-	return announce_finished(component->announce) && component_dialects_settled(component);
+	return announce_finished(component->announce) && is_carried_out(component) &&
+		component_dialects_settled(component);
 }
 
 bool component_damped(const struct component *component)
@@ -73,10 +109,9 @@ void component_retire(struct component *component)
 	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
 }
 
-static void on_announce_change(
-	void *context, enum announce_state from, enum announce_state to, const char *why)
+static void report_state(struct component *component, enum announce_state from,
+	enum announce_state to, const char *why)
 {
-	struct component *component = context;
 	bool going = to == ANNOUNCE_WITHDRAWING || to == ANNOUNCE_WITHDRAWN;
 	bool on_purpose = component->condition == COMPONENT_CLOSED ||
 		component->condition == COMPONENT_NEW;
@@ -86,6 +121,32 @@ static void on_announce_change(
 			.why = why,
 			.trouble = going && !on_purpose });
 	component->environment.on_announced(component->environment.context, component);
+}
+
+static void show(struct component *component, enum announce_state own, const char *why)
+{
+	struct component_outcome *outcome = &component->outcome;
+	enum announce_state from = outcome->shown;
+	if (component_outcome_show(outcome, own, why, clock_wall_s())) {
+		report_state(component, from, outcome->shown, outcome->shown_why);
+	}
+}
+
+static void on_announce_change(
+	void *context, enum announce_state from, enum announce_state to, const char *why)
+{
+	struct component *component = context;
+	if (component->outcome.hosted) {
+		show(component, to, why);
+	} else {
+		report_state(component, from, to, why);
+	}
+}
+
+void component_set_outcome(struct component *component, bool known, const json_t *record)
+{
+	component_outcome_take(&component->outcome, known, record);
+	show(component, announce_get_state(component->announce), announce_why(component->announce));
 }
 
 static bool on_write(void *context)
@@ -189,6 +250,8 @@ struct component *component_create(const struct component_environment *environme
 	config_ref(config->whole);
 	component->config = config;
 	component->gate = COMPONENT_GATE_UNDECIDED;
+	component->outcome.hosted = environment->hosted;
+	component->outcome.shown_since = clock_wall_s();
 	component_wish_init(component, saved);
 	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
@@ -237,12 +300,12 @@ json_t *component_json(const struct component *component)
 {
 	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o, s:o}", "name",
 		component_label(component), "path", component->config->path, "state",
-		announce_state_name(announce_get_state(component->announce)), "reason",
-		announce_why(component->announce), "registered", component_registered(component),
-		"since", announce_since(component->announce), "settled",
-		announce_settled(component->announce), "damped", component->damped, "penalty",
-		component_penalty(component), "endpoints", component_endpoints_json(component),
-		"addresses", component_addresses_json(component), "dialects",
+		announce_state_name(component_state(component)), "reason", component_why(component),
+		"registered", component_registered(component), "since", component_since(component),
+		"settled", announce_settled(component->announce) && is_carried_out(component),
+		"damped", component->damped, "penalty", component_penalty(component), "endpoints",
+		component_endpoints_json(component), "addresses",
+		component_addresses_json(component), "dialects",
 		component_dialects_json(component));
 }
 
@@ -250,8 +313,8 @@ json_t *component_save(const struct component *component)
 {
 	json_t *saved = json_pack("{s:o, s:s, s:f}", "addresses",
 		component_endpoints_save(component), "state",
-		announce_state_name(announce_get_state(component->announce)), "since",
-		announce_since(component->announce));
+		announce_state_name(component_state(component)), "since",
+		component_since(component));
 	json_object_set_new(saved, "dialects", component_dialects_save(component));
 	component_wish_save(component, saved);
 	return saved;

@@ -31,7 +31,9 @@ struct component;
 /* The component's connections to the agent. All borrowed. */
 struct component_environment {
 	struct ev_loop *loop;
-	struct registry *registry;
+	struct registry *registry; /* which the record is written to */
+	struct registry *lookups;  /* in which others are found: the same, unless `hosted` */
+	bool hosted; /* the host's agent announces it: component_set_outcome() follows */
 	const struct check_set *checks; /* those that guard it, and others */
 	int64_t update_interval_ms;
 	bool session_resumed;     /* a predecessor's: its records may be registered */
@@ -68,9 +70,24 @@ void component_set_gate(struct component *component, enum component_gate gate, c
 void component_on_registry_state(
 	struct component *component, enum registry_state state, const char *why);
 
+/*
+ * When it is hosted: what the host's agent says of it, as component_outcome_take(). Without a
+ * word it counts as away.
+ */
+void component_set_outcome(struct component *component, bool known, const json_t *record);
+
 const struct config_component *component_config(const struct component *component);
 const char *component_label(const struct component *component);
 struct announce *component_announce(const struct component *component);
+/*
+ * The state of its record in the registry, with its reason and its time: the announcement's own,
+ * or the one that the host's agent reports.
+ */
+enum announce_state component_state(const struct component *component);
+const char *component_why(const struct component *component);
+double component_since(const struct component *component);
+/* As announce_outlasts_outage(). */
+bool component_outlasts_outage(const struct component *component);
 /* Its record is in the registry, if not always the wanted one. */
 bool component_registered(const struct component *component);
 /* As announce_settled() and announce_finished(), for the record and for all dialects. */

@@ -9,6 +9,7 @@
 #include "agent/component/damping.h"
 #include "agent/component/component.h"
 #include "agent/component/dialect_set.h"
+#include "agent/component/outcome.h"
 #include "agent/config/record.h"
 #include "agent/component/siblings.h"
 
@@ -55,6 +56,7 @@ struct component {
 	struct component_environment environment;
 	const struct config_component *config;
 	struct announce *announce;
+	struct component_outcome outcome;
 	struct dialect_set **dialects;
 	size_t dialect_count;
 	struct dialect_retired *retired; /* dialects that the configuration no longer has */

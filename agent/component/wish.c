@@ -93,7 +93,7 @@ static enum component_siblings_answer ask_siblings(struct component *component, 
 {
 	if (!component->siblings && registered) {
 		component->siblings = component_siblings_create(component->environment.loop,
-			component->environment.registry, component->config->path, on_siblings,
+			component->environment.lookups, component->config->path, on_siblings,
 			component);
 	}
 	/* A component that was never registered yields to none, as if it had siblings. */

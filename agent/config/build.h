@@ -82,6 +82,8 @@ void config_rule_record(struct config_builder *builder, const struct config_sect
  */
 void config_rule_parts(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component);
+/* The limits of a container's agent. */
+void config_rule_host(struct config_builder *builder);
 /* The doubts about a configuration that is complete. */
 void config_rule_whole(struct config_builder *builder);
 void config_rule_output(struct config_builder *builder, const struct config_section *section,

@@ -287,6 +287,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_IMPORT, build_import);
 	build_each(&builder, CONFIG_ZONE, build_zone);
 	build_each(&builder, CONFIG_CONTAINER, build_container);
+	config_rule_host(&builder);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 		config_rule_containers(&builder);

@@ -122,7 +122,9 @@ const struct config_option config_registry_options[] = {
 		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
-			"zookeeper+tls:// where the client library has TLS. The root is any path "
+			"zookeeper+tls:// where the client library has TLS; or host:/path in a "
+			"container, where the host's agent has mounted its directory: records go "
+			"there, look-ups to that agent. The root is any path "
 			"of ZooKeeper, such as /yarnRegistry: the rules for names begin "
 			"below it." },
 	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),

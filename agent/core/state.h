@@ -85,8 +85,11 @@ struct agent {
 
 	struct file_queue *files; /* that children put in place */
 	struct state_dir state;
-	struct registry *registry;
+	struct registry *registry; /* takes our records */
 	struct registry_loop registry_driver;
+	/* Read by look-ups: the same one, or with `url = host:` the host agent's view. */
+	struct registry *lookups;
+	struct registry_loop lookups_driver;
 	enum registry_state registry_was; /* before the last change */
 	double registry_since;
 	/* the last one since the registry was connected; "" while it is */

@@ -17,11 +17,11 @@
 
 static json_t *registry_status(const struct agent *agent)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i}", "url", registry_url(agent->registry),
-		"state", registry_state_name(registry_state(agent->registry)), "error",
-		agent->registry_error, "session", registry_session_name(agent->registry), "since",
+	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i}", "url", registry_url(agent->lookups),
+		"state", registry_state_name(registry_state(agent->lookups)), "error",
+		agent->registry_error, "session", registry_session_name(agent->lookups), "since",
 		agent->registry_since, "session_timeout_ms",
-		registry_session_timeout_ms(agent->registry));
+		registry_session_timeout_ms(agent->lookups));
 }
 
 static json_t *components_status(const struct agent *agent)

@@ -21,7 +21,11 @@ static bool is_taken(void *context, const char *path)
 
 static void on_change(void *context)
 {
-	agent_wake(context);
+	struct agent *agent = context;
+	if (agent->api) {
+		api_follows_changed(agent->api);
+	}
+	agent_wake(agent);
 }
 
 int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err *err)

@@ -25,7 +25,7 @@ static void on_announced(void *context, struct component *component)
 	const char *label = component_label(component);
 	metrics_set(agent->metrics, METRIC_REGISTERED, label, component_registered(component));
 	metrics_add(agent->metrics, METRIC_TRANSITIONS, label,
-		announce_state_name(announce_get_state(component_announce(component))), 1);
+		announce_state_name(component_state(component)), 1);
 	agent_persistent_update(agent, component);
 	agent_wake(agent);
 }
@@ -43,6 +43,8 @@ static struct component_environment environment_of(struct agent *agent)
 	return (struct component_environment){
 		.loop = agent->loop,
 		.registry = agent->registry,
+		.lookups = agent->lookups,
+		.hosted = agent->lookups != agent->registry,
 		.checks = agent->checks,
 		.update_interval_ms = agent->config->registry.update_interval_ms,
 		.session_resumed = agent->session_resumed,
@@ -96,7 +98,7 @@ static bool is_below(const struct component *component, const char *path)
 
 static bool has_record(const struct component *component)
 {
-	enum announce_state state = announce_get_state(component_announce(component));
+	enum announce_state state = component_state(component);
 	return announce_state_is_in(state) || state == ANNOUNCE_WRITING ||
 		state == ANNOUNCE_WITHDRAWING;
 }
@@ -151,6 +153,31 @@ void agent_components_on_registry_state(
 	}
 }
 
+static void set_outcome(struct component *component, const json_t *container)
+{
+	const char *path = component_config(component)->path;
+	const json_t *found = NULL;
+	size_t index;
+	json_t *record;
+	json_array_foreach (json_object_get(container, "records"), index, record) {
+		const char *at = json_string_value(json_object_get(record, "path"));
+		if (at && strcmp(at, path) == 0) {
+			found = record;
+		}
+	}
+	component_set_outcome(component, container != NULL, found);
+}
+
+void agent_components_on_container(struct agent *agent, const json_t *container)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		set_outcome(agent->components[i], container);
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		set_outcome(agent->retired[i], container);
+	}
+}
+
 /* ---- questions about all of them ---- */
 
 struct component *agent_components_find(const struct agent *agent, const char *label)
@@ -167,13 +194,12 @@ bool agent_components_ready(const struct agent *agent, bool away_ok, struct err 
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
 		const struct component *component = agent->components[i];
-		const struct announce *announce = component_announce(component);
 		if (!component_registered(component) &&
-			!(away_ok && announce_outlasts_outage(announce))) {
+			!(away_ok && component_outlasts_outage(component))) {
 			err_set(ret_why, BERTH_REGISTRY_UNAVAILABLE, "component %s is %s: %s",
 				component_label(component),
-				announce_state_name(announce_get_state(announce)),
-				announce_why(announce));
+				announce_state_name(component_state(component)),
+				component_why(component));
 			return false;
 		}
 	}
@@ -197,15 +223,14 @@ bool agent_components_settled(const struct agent *agent)
 
 static void log_left(const struct component *component)
 {
-	const struct announce *announce = component_announce(component);
-	if (announce_settled(announce)) {
+	if (component_settled(component)) {
 		return;
 	}
 	bool ephemeral = component_config(component)->ephemeral;
 	log_warn(component_label(component), "its record may be left at %s, %s (%s)",
 		component_config(component)->path,
 		ephemeral ? "until the session ends" : "until a person removes or purges it",
-		announce_why(announce));
+		component_why(component));
 }
 
 void agent_components_log_left(const struct agent *agent)

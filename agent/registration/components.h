@@ -37,6 +37,9 @@ void agent_components_go_on(struct agent *agent);
 void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
 
+/* The host's agent reports on our records (an item of GET /v1/bridge); NULL: it is away. */
+void agent_components_on_container(struct agent *agent, const json_t *container);
+
 /*
  * Every component is registered; else ret_why names the first that is not. `away_ok`: a component
  * that was registered counts while the registry is away and its record has not been lost.

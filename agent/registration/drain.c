@@ -250,7 +250,7 @@ static bool delay_is_over(const struct agent *agent, struct component *component
 {
 	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
 	return drain_is_quiet(component_drain(component)) ||
-		ev_now(agent->loop) >= announce_since(component_announce(component)) + delay_s;
+		ev_now(agent->loop) >= component_since(component) + delay_s;
 }
 
 bool agent_drain_component_waits(const struct agent *agent, struct component *component)

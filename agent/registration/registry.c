@@ -10,6 +10,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/text.h"
+#include "lib/registry/url.h"
 
 static const char SESSION_DOCUMENT[] = "session";
 
@@ -204,8 +205,18 @@ void agent_registry_save_session(struct agent *agent)
 	json_decref(document);
 }
 
+static void close_lookups(struct agent *agent)
+{
+	if (agent->lookups && agent->lookups != agent->registry) {
+		registry_loop_finish(&agent->lookups_driver);
+		registry_close(agent->lookups);
+	}
+	agent->lookups = NULL;
+}
+
 json_t *agent_registry_leave(struct agent *agent, json_t *paths_take)
 {
+	close_lookups(agent);
 	registry_loop_finish(&agent->registry_driver);
 	json_t *session = registry_detach(agent->registry);
 	agent->registry = NULL;
@@ -276,9 +287,8 @@ static void on_root_stat(void *context, const struct registry_result *result)
 
 /* ---- the connection ---- */
 
-static void on_state(void *context, enum registry_state state, const char *why)
+static void note_state(struct agent *agent, enum registry_state state, const char *why)
 {
-	struct agent *agent = context;
 	agent->registry_since = ev_now(agent->loop);
 	agent_transition(agent, "registry", registry_state_name(agent->registry_was),
 		registry_state_name(state), why);
@@ -289,16 +299,40 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	if (state == REGISTRY_LOST) {
 		metrics_add(agent->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 1);
 	}
+}
+
+static void take_up_session(struct agent *agent, enum registry_state state)
+{
 	if (state == REGISTRY_CONNECTED) {
 		registry_stat(agent->registry, "/", on_root_stat, agent);
 		look_after_abandoned(agent);
 		agent_registry_save_session(agent);
 	}
+}
+
+static void tell_readers(struct agent *agent, enum registry_state state)
+{
 	shared_on_registry_state(agent->shared, state);
 	cache_on_registry_state(agent->cache, state);
+}
+
+static void tell_writers(struct agent *agent, enum registry_state state, const char *why)
+{
 	agent_components_on_registry_state(agent, state, why);
 	agent_bridge_on_registry_state(agent, state, why);
+	if (agent->api) {
+		api_follows_changed(agent->api);
+	}
 	agent_wake(agent);
+}
+
+static void on_state(void *context, enum registry_state state, const char *why)
+{
+	struct agent *agent = context;
+	note_state(agent, state, why);
+	take_up_session(agent, state);
+	tell_readers(agent, state);
+	tell_writers(agent, state, why);
 }
 
 static void on_log(void *context, enum registry_log_level level, const char *message)
@@ -419,6 +453,59 @@ json_t *agent_registry_imports_json(const struct agent *agent)
 	return imports;
 }
 
+/* ---- url = host: the container's own directory, and what the host's agent sees ---- */
+
+static void on_own_state(void *context, enum registry_state state, const char *why)
+{
+	struct agent *agent = context;
+	take_up_session(agent, state);
+	tell_writers(agent, state, why);
+}
+
+static void on_lookups_state(void *context, enum registry_state state, const char *why)
+{
+	struct agent *agent = context;
+	note_state(agent, state, why);
+	tell_readers(agent, state);
+	agent_wake(agent);
+}
+
+static void on_container(void *context, const json_t *container)
+{
+	struct agent *agent = context;
+	agent_components_on_container(agent, container);
+	agent_wake(agent);
+}
+
+/* The directory next to the host's socket, in `directory`; NULL: the URL has no host. */
+static const char *own_directory(const char *url, char *directory, size_t size)
+{
+	enum registry_url_kind kind;
+	const char *rest = registry_url_rest(url, &kind);
+	if (!rest || kind != REGISTRY_URL_HOST) {
+		return NULL;
+	}
+	text_printf(directory, size, "dir:%s/%s", rest, REGISTRY_URL_HOST_RECORDS);
+	return directory;
+}
+
+/* The registry of our records is open; look-ups have another one. */
+static int open_lookups(struct agent *agent, struct err *err)
+{
+	const struct config_registry *config = &agent->config->registry;
+	const struct registry_options options = {
+		.url = config->url,
+		.session_timeout_ms = (int)config->session_timeout_ms,
+		.on_state = on_lookups_state,
+		.on_log = on_log,
+		.on_attempt = on_attempt,
+		.on_answer = on_answer,
+		.on_container = on_container,
+		.context = agent,
+	};
+	return registry_open(&agent->lookups, &options, err);
+}
+
 void agent_registry_apply_options(struct agent *agent)
 {
 	struct err err = ERR_INIT;
@@ -432,8 +519,10 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	json_t *document = left ? json_incref((json_t *)left) : load_session(agent);
 	json_t *session = session_of(agent, document);
 	const struct config_registry *config = &agent->config->registry;
+	char directory[sizeof("dir:") + sizeof(((struct registry_url *)NULL)->path) + 16];
+	const char *own = own_directory(config->url, directory, sizeof(directory));
 	const struct registry_options options = {
-		.url = config->url,
+		.url = own ? own : config->url,
 		.session_timeout_ms = (int)config->session_timeout_ms,
 		.ends_in_silence = true,
 		.auth = config->auth,
@@ -450,7 +539,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.forks = true,
 		.foreign_paths = true,
 		.session = session,
-		.on_state = on_state,
+		.on_state = own ? on_own_state : on_state,
 		.on_log = on_log,
 		.on_attempt = on_attempt,
 		.on_answer = on_answer,
@@ -462,13 +551,17 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	note_saved(agent, session);
 	make_request_series(agent->metrics);
 	int code = registry_open(&agent->registry, &options, err);
-	if (code == 0 && set_imports(agent, err)) {
+	agent->lookups = agent->registry;
+	if (code == 0 && (set_imports(agent, err) || (own && open_lookups(agent, err)))) {
 		registry_close(agent->registry);
-		agent->registry = NULL;
+		agent->registry = agent->lookups = NULL;
 		code = err->code;
 	}
 	if (code == 0) {
 		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);
+		if (own) {
+			registry_loop_init(&agent->lookups_driver, agent->loop, agent->lookups);
+		}
 		agent->registry_since = ev_now(agent->loop);
 		agent->session_resumed = session != NULL;
 		remember_abandoned(agent, session ? json_object_get(document, "paths") : NULL);
@@ -502,6 +595,7 @@ void agent_registry_close(struct agent *agent)
 		json_decref(agent_registry_leave(agent, json_array()));
 		return;
 	}
+	close_lookups(agent);
 	registry_loop_finish(&agent->registry_driver);
 	if (state_dir_usable(&agent->state)) {
 		state_dir_remove(&agent->state, SESSION_DOCUMENT, on_session_removed, agent);

@@ -57,7 +57,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	struct api_published *published = allocate_zeroed(
 		agent->config->listen_count, sizeof(*published));
 	struct api_options options = options_of(agent, published);
-	agent->api = api_create(agent->loop, agent->cache, agent->names, agent->registry,
+	agent->api = api_create(agent->loop, agent->cache, agent->names, agent->lookups,
 		agent->history, agent->metrics, hooks, &options);
 	free(published);
 	struct http_listen *further = further_listeners(agent->config, received);

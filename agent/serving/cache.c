@@ -31,7 +31,7 @@ static void set_shared_options(struct agent *agent)
 void agent_cache_open(struct agent *agent)
 {
 	struct cache_options options = options_of(agent);
-	agent->cache = cache_create(agent->loop, agent->registry, &options);
+	agent->cache = cache_create(agent->loop, agent->lookups, &options);
 	agent->shared = shared_create(agent->loop, agent->cache);
 	set_shared_options(agent);
 	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {

@@ -87,7 +87,7 @@ void agent_metrics_update(struct agent *agent)
 {
 	struct metrics *metrics = agent->metrics;
 	metrics_set(metrics, METRIC_REGISTRY_CONNECTED, "",
-		registry_state(agent->registry) == REGISTRY_CONNECTED);
+		registry_state(agent->lookups) == REGISTRY_CONNECTED);
 	metrics_add(metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
 	metrics_set(metrics, METRIC_RELOAD_OK, "", agent->reload_problems == NULL);
 	metrics_set(metrics, METRIC_RELOAD_TIME, "",

@@ -61,7 +61,7 @@ int agent_names_open(struct agent *agent, struct upgrade *received, struct err *
 	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
 	agent->domain = allocate_text(options.domain);
 	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
-	agent->zones = zones_create(agent->loop, agent->registry, agent->cache);
+	agent->zones = zones_create(agent->loop, agent->lookups, agent->cache);
 	if (options.listen_count > 0) {
 		set_zones(agent);
 		options.zones = agent->zones;

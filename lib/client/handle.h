@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #include "lib/berth.h"
-#include "lib/client/client.h"
+#include "lib/peer/client.h"
 #include "lib/client/memory.h"
-#include "lib/client/stream.h"
+#include "lib/peer/stream.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"

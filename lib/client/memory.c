@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/client/client.h"
+#include "lib/peer/client.h"
 #include "lib/shared/fetch.h"
 
 enum {

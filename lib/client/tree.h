@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "lib/client/stream.h"
+#include "lib/peer/stream.h"
 #include "lib/base/err.h"
 #include "lib/registry/registry.h"
 

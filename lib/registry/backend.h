@@ -70,6 +70,9 @@ struct registry_task {
 	const char *data;
 	size_t len;
 	bool watch;
+	/* stat of the root: all that is wanted is that the server was heard since since_ms */
+	bool confirms;
+	int64_t since_ms;
 	bool ephemeral;
 	/*
 	 * create: ten digits that grow from node to node end the name; ret_data ends in them too.
@@ -142,6 +145,8 @@ struct registry_core {
 	void (*log)(void *core, enum registry_log_level level, const char *message);
 	/* Attempt number `count` since the last connection has failed. */
 	void (*attempt)(void *core, const char *why, unsigned count);
+	/* As registry_options.on_container. */
+	void (*container)(void *core, const json_t *container);
 };
 
 struct registry_backend {
@@ -150,7 +155,7 @@ struct registry_backend {
 };
 
 struct registry_backend_ops {
-	const char *scheme; /* "dir", "zookeeper" */
+	const char *scheme; /* "dir", "host", "zookeeper" */
 	/*
 	 * each node belongs to a user of the machine, task->home_of; other backends have access
 	 * control lists
@@ -167,7 +172,7 @@ struct registry_backend_ops {
 	 */
 	int (*check)(const struct registry_options *options, const char **ret_option,
 		struct err *err) ERR_REQUIRED(3);
-	/* `rest` is the URL behind "scheme:" (dir) or "scheme://" (zookeeper). */
+	/* `rest` is the URL behind "scheme:" (dir, host) or "scheme://" (zookeeper). */
 	int (*open)(struct registry_backend **ret_backend, const char *rest,
 		const struct registry_options *options, const struct registry_core *core,
 		struct err *err) ERR_REQUIRED(5);
@@ -215,6 +220,7 @@ struct registry_backend_ops {
 };
 
 extern const struct registry_backend_ops registry_dir_ops;
+extern const struct registry_backend_ops registry_host_ops;
 extern const struct registry_backend_ops registry_zk_ops;
 
 #endif

@@ -114,6 +114,7 @@ struct registry {
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
 	void (*on_attempt)(void *context, const char *why, unsigned count);
 	void (*on_answer)(void *context, int code, double duration_s);
+	void (*on_container)(void *context, const json_t *container);
 	void *context;
 	char *url;     /* without secrets */
 	char *warning; /* found at opening, logged at the first dispatch; or NULL */

@@ -15,6 +15,7 @@ enum {
 /* Which backend serves which URLs. */
 static const struct registry_backend_ops *const backends[] = {
 	[REGISTRY_URL_DIR] = &registry_dir_ops,
+	[REGISTRY_URL_HOST] = &registry_host_ops,
 	[REGISTRY_URL_ZOOKEEPER] = &registry_zk_ops,
 };
 
@@ -88,9 +89,12 @@ static int check_accounts(const struct registry_options *options, struct err *er
 	return code;
 }
 
+/* A container has none, whatever it says: its backend tells why. */
 static int check_identity(const struct registry_options *options, struct err *err)
 {
-	return options->secure && strcmp(options->auth, "none") == 0
+	const char *rest;
+	bool hosted = registry_backend_of(options->url, &rest) == &registry_host_ops;
+	return options->secure && strcmp(options->auth, "none") == 0 && !hosted
 		? err_set(err, BERTH_FAILED,
 			  "secure = yes needs auth = digest or sasl: without an identity no client "
 			  "could change the nodes")

@@ -56,10 +56,17 @@ static void on_confirmed(struct registry_call *call)
 }
 
 struct registry_request *registry_confirm(
-	struct registry *registry, registry_done *done, void *context)
+	struct registry *registry, int64_t since_ms, registry_done *done, void *context)
 {
-	return start(registry, sizeof(struct registry_request), "/", REGISTRY_OP_STAT, on_confirmed,
-		done, context);
+	struct registry_request *request = registry_request_create(
+		registry, sizeof(*request), "/", done, context);
+	if (request) {
+		request->call.completed = on_confirmed;
+		request->call.task.confirms = true;
+		request->call.task.since_ms = since_ms;
+		registry_request_submit(request, REGISTRY_OP_STAT);
+	}
+	return request;
 }
 
 static void on_resolved(struct registry_call *call)

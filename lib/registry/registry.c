@@ -44,6 +44,14 @@ static void on_attempt(void *core, const char *why, unsigned count)
 	}
 }
 
+static void on_container(void *core, const json_t *container)
+{
+	struct registry *registry = core;
+	if (registry->on_container) {
+		registry->on_container(registry->context, container);
+	}
+}
+
 /* Everything but the backend. */
 static void registry_free(struct registry *registry)
 {
@@ -65,6 +73,7 @@ static struct registry *registry_create(const struct registry_options *options, 
 	registry->on_log = options->on_log;
 	registry->on_attempt = options->on_attempt;
 	registry->on_answer = options->on_answer;
+	registry->on_container = options->on_container;
 	registry->context = options->context;
 	registry->request_timeout_ms = options->request_timeout_ms;
 	registry->foreign_paths = options->foreign_paths;
@@ -96,7 +105,8 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 		.notified = on_notified,
 		.state = on_state,
 		.log = on_log,
-		.attempt = on_attempt };
+		.attempt = on_attempt,
+		.container = on_container };
 	if (ops->open(&registry->backend, rest, &all, &core, err)) {
 		registry_free(registry);
 		return err->code;

@@ -117,6 +117,11 @@ struct registry_options {
 	 * Requests that are refused because the registry is away were never made. May be NULL.
 	 */
 	void (*on_answer)(void *context, int code, double duration_s);
+	/*
+	 * host: what the host's agent says of this container and its records (an item of
+	 * `containers` of GET /v1/bridge), at each change; NULL: it says nothing now. May be NULL.
+	 */
+	void (*on_container)(void *context, const json_t *container);
 	void *context;
 };
 
@@ -300,10 +305,11 @@ int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms);
 /*
  * Asks the server for a sign of life with one cheap read. Code 0: registry_heard_ms() is no earlier
  * than this call, and the watches have learnt of every change that the server knew at that time.
- * REGISTRY_UNAVAILABLE or TIMEOUT: nothing was learnt.
+ * REGISTRY_UNAVAILABLE or TIMEOUT: nothing was learnt. Behind a host's agent (host:) `since_ms` is
+ * enough: that agent asks the server only if it has not heard it since then.
  */
 struct registry_request *registry_confirm(
-	struct registry *registry, registry_done *done, void *context);
+	struct registry *registry, int64_t since_ms, registry_done *done, void *context);
 
 /* Called now and then, at most every 64 nodes, by what visits many; may be NULL. */
 typedef void registry_progress(void *context, size_t visited, size_t matches);

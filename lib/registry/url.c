@@ -10,10 +10,12 @@
 #include "lib/base/path.h"
 
 static const char dir_prefix[] = "dir:";
+static const char host_prefix[] = "host:";
 static const char zookeeper_prefix[] = "zookeeper://";
 static const char tls_prefix[] = "zookeeper+tls://";
 static const char allowed[] =
-	"allowed are dir:/path and zookeeper://host:port,host:port/root (or zookeeper+tls://)";
+	"allowed are dir:/path, zookeeper://host:port,host:port/root (or zookeeper+tls://) and, in "
+	"a container, host:/path";
 
 enum { MAX_PORT = 65535, MAX_DISPLAY_BYTES = 16384 };
 
@@ -24,6 +26,7 @@ struct prefix {
 
 static const struct prefix prefixes[] = {
 	{ dir_prefix, REGISTRY_URL_DIR },
+	{ host_prefix, REGISTRY_URL_HOST },
 	{ zookeeper_prefix, REGISTRY_URL_ZOOKEEPER },
 	{ tls_prefix, REGISTRY_URL_ZOOKEEPER },
 };
@@ -172,12 +175,13 @@ int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, s
 	return 0;
 }
 
-static int parse_dir(struct registry_url *ret_url, const char *path, struct err *err)
+static int parse_directory(struct registry_url *ret_url, const struct prefix *prefix,
+	const char *path, struct err *err)
 {
-	struct registry_url url = { .kind = REGISTRY_URL_DIR };
+	struct registry_url url = { .kind = prefix->kind };
 	if (path[0] != '/') {
 		return err_set(err, BERTH_FAILED,
-			"\"%s\" is not an absolute path; allowed is dir:/path", path);
+			"\"%s\" is not an absolute path; allowed is %s/path", path, prefix->text);
 	}
 	if (copy(url.path, sizeof(url.path), path, strlen(path), "the directory", err)) {
 		return err->code;
@@ -207,7 +211,8 @@ static int parse(struct registry_url *ret_url, const char *text, struct err *err
 	const char *rest = text + strlen(prefix->text);
 	switch (prefix->kind) {
 	case REGISTRY_URL_DIR:
-		return parse_dir(ret_url, rest, err);
+	case REGISTRY_URL_HOST:
+		return parse_directory(ret_url, prefix, rest, err);
 	case REGISTRY_URL_ZOOKEEPER:
 		break;
 	}
@@ -250,6 +255,7 @@ char *registry_url_display(const char *text)
 	}
 	switch (url.kind) {
 	case REGISTRY_URL_DIR:
+	case REGISTRY_URL_HOST:
 		/*
 		 * A path may hold an @; only a path that looks like an authority may hold a
 		 * secret.

@@ -1,6 +1,6 @@
 /*
  * Registry URLs: zookeeper://h1:2181,h2:2181,[::1]:2181/registry, the same with zookeeper+tls://,
- * and dir:/path.
+ * dir:/path, and host:/path, where the host's agent has mounted a container's directory.
  *
  * A URL holds no credentials (they belong in auth_file), so that it can be shown anywhere.
  */
@@ -13,10 +13,13 @@
 #include "lib/base/err.h"
 
 #define REGISTRY_URL_MAX_SERVERS 32
+/* In the directory of a host: URL: the host agent's socket, and the registry of the own records. */
+#define REGISTRY_URL_HOST_SOCKET "berth.sock"
+#define REGISTRY_URL_HOST_RECORDS "registry"
 #define REGISTRY_URL_DEFAULT_PORT "2181"
 #define REGISTRY_URL_DEFAULT_ROOT "/registry"
 
-enum registry_url_kind { REGISTRY_URL_DIR, REGISTRY_URL_ZOOKEEPER };
+enum registry_url_kind { REGISTRY_URL_DIR, REGISTRY_URL_HOST, REGISTRY_URL_ZOOKEEPER };
 
 #define REGISTRY_URL_KINDS (REGISTRY_URL_ZOOKEEPER + 1)
 
@@ -30,7 +33,9 @@ struct registry_url {
 	bool tls;
 	struct registry_url_server servers[REGISTRY_URL_MAX_SERVERS];
 	size_t servers_count;
-	/* dir: the absolute directory. zookeeper: the registry's root node, "/" or "/a/B c". */
+	/*
+	 * dir, host: the absolute directory. zookeeper: the registry's root node, "/" or "/a/B c".
+	 */
 	char path[1025];
 };
 

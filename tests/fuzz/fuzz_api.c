@@ -156,6 +156,7 @@ static void open_component(struct stage *stage)
 {
 	const struct check_callbacks callbacks = { on_result, on_change, stage };
 	const struct component_environment environment = { .loop = stage->cache.loop,
+		.lookups = stage->cache.registry,
 		.registry = stage->cache.registry,
 		.on_transition = on_transition,
 		.on_announced = on_component,

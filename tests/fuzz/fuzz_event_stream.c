@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "lib/base/buffer.h"
-#include "lib/client/stream.h"
+#include "lib/peer/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -305,7 +305,7 @@ Test(zookeeper_server, a_server_that_is_stopped_is_not_heard_until_it_answers_ag
 	zookeeper_server_pause(server);
 	struct answer late = { 0 };
 	int64_t asked_ms = clock_monotonic_ms();
-	registry_confirm(registry, answer_take, &late);
+	registry_confirm(registry, 0, answer_take, &late);
 	while (clock_monotonic_ms() < asked_ms + 1000) {
 		registry_dispatch(registry, clock_monotonic_ms());
 		pause_us(POLL_US);

@@ -255,7 +255,8 @@ int client_list(struct registry *registry, const char *path, struct answer *answ
 int client_confirm(struct registry *registry, struct answer *answer)
 {
 	answer_clear(answer);
-	return wait_for(registry_confirm(registry, answer_take, answer), answer);
+	return wait_for(
+		registry_confirm(registry, clock_monotonic_ms(), answer_take, answer), answer);
 }
 
 int client_records(struct registry *registry, const char *path, struct answer *answer)

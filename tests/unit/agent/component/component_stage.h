@@ -129,6 +129,7 @@ static inline struct component_environment environment_of(struct stage *stage)
 	return (struct component_environment){
 		.loop = stage->loop,
 		.registry = stage->registry,
+		.lookups = stage->registry,
 		.checks = stage->checks,
 		.persistent = stage->persistent,
 		.update_interval_ms = stage->update_interval_ms,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lib/berth.h"
-#include "lib/client/stream.h"
+#include "lib/peer/stream.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 

@@ -17,7 +17,7 @@ CONNECTED(a_confirmation_waits_for_a_server_that_is_silent)
 	memory_set_heard_ms(registry, 4711);
 	cr_assert_eq(registry_heard_ms(registry, 9000), 4711);
 	memory_set_answering(registry, false);
-	registry_confirm(registry, answer_take, &answer);
+	registry_confirm(registry, 0, answer_take, &answer);
 	registry_dispatch(registry, 0);
 	cr_assert_eq(answer.calls, 0);
 	memory_set_answering(registry, true);
@@ -450,7 +450,7 @@ Test(registry_confirm, an_implied_state_is_confirmed_when_its_users_have_it)
 	int64_t later_ms = clock_monotonic_ms() + 60000;
 	registry_dispatch(seen.registry, later_ms);
 	cr_assert_eq(memory_tasks(seen.registry), 1);
-	registry_confirm(seen.registry, note_heard, &seen);
+	registry_confirm(seen.registry, 0, note_heard, &seen);
 	memory_set_heard_ms(seen.registry, 200);
 	cr_assert(is_absent(&pair[1]));
 	registry_dispatch(seen.registry, later_ms);

@@ -1,4 +1,4 @@
-#include "lib/client/stream.h"
+#include "lib/peer/stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/client/client.h"
+#include "lib/peer/client.h"
 #include "lib/http/reader.h"
 #include "lib/base/json_wide.h"
 #include "lib/base/clock.h"
@@ -157,6 +157,13 @@ static void fail(struct client_stream *stream, const struct err *err, int64_t no
 	if (!reported) {
 		stream->flow = stream->flow == FLOWING ? LOST : NEVER;
 		stream->emit(stream->context, json_pack("{s:s}", "type", "LOST"));
+	}
+}
+
+void client_stream_break(struct client_stream *stream, const struct err *err, int64_t now_ms)
+{
+	if (stream->fd >= 0) {
+		fail(stream, err, now_ms);
 	}
 }
 

@@ -6,8 +6,8 @@
  * its idle connection closed by the agent is sent once more on a new one, if that cannot do a thing
  * twice.
  */
-#ifndef LIB_CLIENT_CLIENT_H
-#define LIB_CLIENT_CLIENT_H
+#ifndef LIB_PEER_CLIENT_H
+#define LIB_PEER_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "lib/client/client.h"
+#include "lib/peer/client.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -10,8 +10,8 @@
  * sent them, but without heartbeats, with RESYNC for every SUBSCRIBED after the first, and {"type":
  * "LOST"} when the stream broke.
  */
-#ifndef LIB_CLIENT_STREAM_H
-#define LIB_CLIENT_STREAM_H
+#ifndef LIB_PEER_STREAM_H
+#define LIB_PEER_STREAM_H
 
 #include <jansson.h>
 #include <stdint.h>
@@ -37,6 +37,9 @@ void client_stream_free(struct client_stream *stream);
 
 int64_t client_stream_due_ms(const struct client_stream *stream);
 void client_stream_dispatch(struct client_stream *stream, int64_t now_ms);
+
+/* Its owner found it broken: as if the connection had failed. The event LOST comes from here. */
+void client_stream_break(struct client_stream *stream, const struct err *err, int64_t now_ms);
 
 /* Why nothing is flowing; code 0 while it is. Borrowed. */
 const struct err *client_stream_trouble(const struct client_stream *stream);
