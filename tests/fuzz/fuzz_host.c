@@ -1,6 +1,6 @@
 /*
  * The host's agent as a container's agent reads it: each line of the input is an event of GET
- * /v1/follow. Whatever comes, the registry asks only for what its users want, answers each request
+ * /v1/follow. With any events the registry asks for its users' wishes alone, answers a request
  * once, and never claims that the server was heard later than it asked.
  */
 #include <assert.h>
