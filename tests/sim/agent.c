@@ -481,7 +481,7 @@ struct sim_agent *sim_agent_create(
 	unlink(sim_agent_file(agent, SIM_OUTPUT)); /* an equal one would not be written */
 	sim_random_init(&agent->random, seed, 100 + (uint64_t)number);
 	sim_random_init(&agent->questions, seed, 300 + (uint64_t)number);
-	agent->client = client_create(world, number, seed, sim_agent_file(agent, "sock"));
+	agent->client = client_begin(world, number, seed, sim_agent_file(agent, "sock"));
 	return agent;
 }
 

@@ -455,7 +455,7 @@ const json_t *client_stream_record(const struct client *client, const char *path
 
 /* ---- creation ---- */
 
-struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path)
+struct client *client_begin(const struct world *world, int agent, uint64_t seed, const char *path)
 {
 	struct client *client = calloc(1, sizeof(*client));
 	client->agent = agent;

@@ -16,7 +16,7 @@ struct client;
 struct process;
 
 /* `world` is the registry whose history counts, `path` the agent's socket. */
-struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path);
+struct client *client_begin(const struct world *world, int agent, uint64_t seed, const char *path);
 void client_destroy(struct client *client);
 
 /* Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. */
