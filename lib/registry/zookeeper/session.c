@@ -99,32 +99,9 @@ static void begin(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
-/* False when it does not come from the server. */
-static bool take_answer(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
-{
-	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
-	if (!answered) {
-		return false;
-	}
-	zk->answered_ms = zk->now_ms;
-	if (sent_ms > zk->heard_ms) {
-		zk->heard_ms = sent_ms;
-	}
-	return true;
-}
-
-void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
-{
-	(void)take_answer(zk, rc, sent_ms);
-}
-
 void registry_zk_on_contact(struct registry_zk *zk, int32_t rc)
 {
-	if (zk->contact != REGISTRY_ZK_ASKED || !take_answer(zk, rc, zk->asked_ms)) {
-		return;
-	}
-	zk->contact = REGISTRY_ZK_HEARD;
-	if (zk->denied_delay_ms != 0) {
+	if (registry_zk_contact_heard(zk, rc) && zk->denied_delay_ms != 0) {
 		/* the server did not close the connection: it takes the credentials */
 		begin(zk);
 	}

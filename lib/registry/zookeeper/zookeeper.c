@@ -2,7 +2,6 @@
 #include "lib/registry/zookeeper/zookeeper.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +18,7 @@ enum {
 	RESTARTS_A_SESSION =
 		16, /* the session must not run out while its next worker is waited for */
 	STABLE_MS = 1000,
-	BEGIN_MS = 60000, /* a worker's time for looking up names, before it connects */
-	WARN_AGAIN_MS = 10000,
-	COMPLAINT_MS = 1500,   /* of the library before it is passed on */
+	BEGIN_MS = 60000,      /* a worker's time for looking up names, before it connects */
 	FRAMES_AT_ONCE = 1000, /* then the loop serves others */
 	LINES_A_SECOND = 20,   /* of a worker, in our log */
 	READ_LOG_BYTES = 4096,
@@ -33,27 +30,6 @@ static struct registry_zk *zk_of(struct registry_backend *backend)
 	return (struct registry_zk *)backend;
 }
 
-void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, const char *format, ...)
-{
-	char message[512];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
-	va_end(arguments);
-	zk->backend.core.log(zk->backend.core.core, level, message);
-}
-
-const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path)
-{
-	if (path_is_foreign(path)) {
-		snprintf(out, REGISTRY_ZK_PATH_SIZE, "%s", path + 1);
-		return out;
-	}
-	bool root = path[0] == '/' && path[1] == '\0';
-	snprintf(out, REGISTRY_ZK_PATH_SIZE, "%s%s", zk->root, root && *zk->root ? "" : path);
-	return out;
-}
-
 /* ---- the worker ---- */
 
 static void poll_log(struct registry_zk *zk)
@@ -63,39 +39,6 @@ static void poll_log(struct registry_zk *zk)
 		epoll_ctl(zk->epoll_fd, EPOLL_CTL_ADD, zk->worker.log_fd, &event) < 0) {
 		zk->replace_why = "the kernel does not watch the ZooKeeper worker's log";
 	}
-}
-
-static void poll_worker(struct registry_zk *zk, int operation, bool writing)
-{
-	struct epoll_event event = { .events = writing ? EPOLLIN | EPOLLOUT : EPOLLIN };
-	if (epoll_ctl(zk->epoll_fd, operation, zk->worker.fd, &event) < 0 && !zk->replace_why) {
-		zk->replace_why = "the kernel does not watch the ZooKeeper worker's socket";
-	}
-	zk->polls_writing = writing;
-}
-
-static void flush(struct registry_zk *zk)
-{
-	bool left = !zk_worker_process_flush(&zk->worker);
-	if (zk->worker.fd >= 0 && left != zk->polls_writing) {
-		poll_worker(zk, EPOLL_CTL_MOD, left);
-	}
-}
-
-int registry_zk_send(struct registry_zk *zk, struct zk_request *request)
-{
-	int rc = zk_worker_process_send(&zk->worker, request);
-	zk->said_ms = clock_monotonic_ms();
-	registry_zk_quota_ask(&zk->quota);
-	flush(zk);
-	return rc;
-}
-
-void registry_zk_say_alive(struct registry_zk *zk)
-{
-	zk_worker_process_say_alive(&zk->worker);
-	zk->said_ms = clock_monotonic_ms();
-	flush(zk);
 }
 
 static void schedule_restart(struct registry_zk *zk)
@@ -120,17 +63,6 @@ static void schedule_restart(struct registry_zk *zk)
 	}
 }
 
-/* True now and then while trouble lasts. */
-static bool warning_due(struct registry_zk *zk)
-{
-	if (zk->contact != REGISTRY_ZK_NONE ||
-		(zk->warned_at_ms != 0 && zk->now_ms - zk->warned_at_ms < WARN_AGAIN_MS)) {
-		return false;
-	}
-	zk->warned_at_ms = zk->now_ms;
-	return true;
-}
-
 /* Without a good file the agent goes on with what it has. */
 static void try_credential_again(struct registry_zk *zk)
 {
@@ -140,18 +72,6 @@ static void try_credential_again(struct registry_zk *zk)
 	if (registry_zk_reread_credential(zk, &err) < 0) {
 		registry_zk_log(zk, REGISTRY_LOG_WARN, "%s", err.msg);
 	}
-}
-
-/* Keeps the reason; true when it is a new one, or its count has doubled. */
-static bool attempt_failed(struct registry_zk *zk, const char *why)
-{
-	bool news = strcmp(zk->trouble, why) != 0;
-	zk->attempts++;
-	snprintf(zk->trouble, sizeof(zk->trouble), "%s", why);
-	if (zk->backend.core.attempt) {
-		zk->backend.core.attempt(zk->backend.core.core, zk->trouble, zk->attempts);
-	}
-	return news || (zk->attempts & (zk->attempts - 1)) == 0;
 }
 
 /* A worker that goes on with the session, if there is one. */
@@ -188,8 +108,8 @@ static void start_worker(struct registry_zk *zk)
 	zk->said_ms = zk->started_ms;
 	zk->no_worker = spawn_worker(zk, &err) < 0;
 	if (zk->no_worker) {
-		attempt_failed(zk, err.msg);
-		if (warning_due(zk)) {
+		registry_zk_attempt_failed(zk, err.msg);
+		if (registry_zk_warning_due(zk)) {
 			registry_zk_log(zk, REGISTRY_LOG_ERROR, "%s", err.msg);
 		}
 		zk->stuck_at_ms = INT64_MAX;
@@ -197,7 +117,7 @@ static void start_worker(struct registry_zk *zk)
 		registry_zk_jobs_fail_unsent(zk, BERTH_REGISTRY_UNAVAILABLE, zk->trouble);
 	} else {
 		registry_zk_quota_begin(&zk->quota, zk->now_ms);
-		poll_worker(zk, EPOLL_CTL_ADD, false);
+		registry_zk_poll_worker(zk, EPOLL_CTL_ADD, false);
 		poll_log(zk);
 	}
 }
@@ -214,24 +134,6 @@ static void drop_worker(struct registry_zk *zk, const char *why)
 	zk->stuck_at_ms = INT64_MAX;
 	schedule_restart(zk);
 	registry_zk_on_worker_lost(zk, why);
-}
-
-/*
- * The worker's own lines are for people. The library's lines are too, but it repeats itself for as
- * long as a server is away: now and then is enough, and nothing as long as the next attempt may
- * mend it.
- */
-void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log)
-{
-	if (zk->complained_at_ms == 0) {
-		zk->complained_at_ms = zk->now_ms;
-	}
-	zk->worker_complained = true;
-	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
-	bool news = attempt_failed(zk, log->message);
-	bool warn = log->kind == ZK_LOG_OWN ? news : lasts && warning_due(zk);
-	registry_zk_log(zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
-		"ZooKeeper: %s, attempt %u", log->message, zk->attempts);
 }
 
 /* False for the lines of this second that are too many; the first of them says so. */
@@ -276,12 +178,6 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 		return;
 	}
 	registry_zk_complain(zk, log);
-}
-
-void registry_zk_refuse_worker(struct registry_zk *zk, const char *why)
-{
-	zk->replace_why = why;
-	registry_zk_log(zk, REGISTRY_LOG_WARN, "%s; starting another worker", why);
 }
 
 static void on_event(struct registry_zk *zk, const struct zk_event *event)
@@ -380,7 +276,7 @@ static void listen_to_worker(struct registry_zk *zk)
 	if (zk->worker.fd < 0) {
 		return;
 	}
-	flush(zk);
+	registry_zk_flush(zk);
 	read_log(zk);
 	bool gone = zk_worker_process_receive(&zk->worker) < 0;
 	bool nonsense = zk->worker.in.len > 0 && handle_frames(zk) < 0;
@@ -388,10 +284,11 @@ static void listen_to_worker(struct registry_zk *zk)
 		drop_worker(zk, zk->replace_why);
 	} else if ((gone && !zk->frames_wait) || nonsense) {
 		if (zk->contact == REGISTRY_ZK_NONE && !zk->worker_complained) {
-			attempt_failed(zk, "the ZooKeeper worker ended");
+			registry_zk_attempt_failed(zk, "the ZooKeeper worker ended");
 		}
 		drop_worker(zk, "the ZooKeeper worker ended");
-		registry_zk_log(zk, warning_due(zk) ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
+		registry_zk_log(zk,
+			registry_zk_warning_due(zk) ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
 			"the ZooKeeper worker %s; starting another one",
 			gone ? "ended" : "cannot be understood");
 	}
@@ -526,7 +423,7 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 	listen_to_worker(zk);
 	registry_zk_session_timers(zk);
 	if (zk->replace_why) {
-		bool known = zk->contact == REGISTRY_ZK_NONE && !warning_due(zk);
+		bool known = zk->contact == REGISTRY_ZK_NONE && !registry_zk_warning_due(zk);
 		registry_zk_log(zk, known ? REGISTRY_LOG_DEBUG : REGISTRY_LOG_WARN,
 			"%s; starting another worker", zk->replace_why);
 		drop_worker(zk, zk->replace_why);

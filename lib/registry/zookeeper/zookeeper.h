@@ -178,15 +178,30 @@ void registry_zk_unconfigure(struct registry_zk *zk);
 void registry_zk_session_decode(struct registry_zk *zk, const json_t *object);
 json_t *registry_zk_session_encode(const struct registry_zk *zk);
 
-/* ---- zookeeper.c ---- */
+/* ---- link.c ---- */
 void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
  * Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full.
  */
 int registry_zk_send(struct registry_zk *zk, struct zk_request *request);
+/* Sends what is queued, as far as the worker takes it. */
+void registry_zk_flush(struct registry_zk *zk);
+/* Has the loop watch the worker's socket: EPOLL_CTL_ADD or _MOD. May set replace_why. */
+void registry_zk_poll_worker(struct registry_zk *zk, int operation, bool writing);
 /* For a worker that would take silence for our end. */
 void registry_zk_say_alive(struct registry_zk *zk);
+/*
+ * Notes the server's answer to a request sent at `sent_ms`, unless `rc` is the client library's own
+ * code.
+ */
+void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
+/* The same for the answer to the request of our own; true when one was waited for, and has come. */
+bool registry_zk_contact_heard(struct registry_zk *zk, int32_t rc);
+/* True now and then while trouble lasts. */
+bool registry_zk_warning_due(struct registry_zk *zk);
+/* Keeps the reason; true when it is a new one, or its count has doubled. */
+bool registry_zk_attempt_failed(struct registry_zk *zk, const char *why);
 /* An attempt to connect has failed: counts it, keeps the reason, and logs it now and then. */
 void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log);
 /* The worker does what no worker of ours does, and is replaced. `why` is a literal. */
@@ -197,12 +212,7 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
-/*
- * Notes the server's answer to a request sent at `sent_ms`, unless `rc` is the client library's own
- * code.
- */
-void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
-/* The same for the answer to the request of our own. */
+/* The request of our own was answered with `rc`. */
 void registry_zk_on_contact(struct registry_zk *zk, int32_t rc);
 /*
  * A server took the connection and closed it, as one without a quorum or with too many clients

@@ -216,7 +216,7 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "an answer counts for the newest question, and another answer ends the wait for it",
-        "lib/registry/zookeeper/session.c",
+        "lib/registry/zookeeper/link.c",
         """	(void)take_answer(zk, rc, sent_ms);
 """,
         """	if (take_answer(zk, rc, sent_ms) && zk->contact == REGISTRY_ZK_ASKED &&

@@ -10,21 +10,17 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512, LOGIN_LOOK_MS = 200 };
 
 static int agent_fd;
-static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 
 /* The servers' numeric addresses; they do not change once the library runs. */
 static struct buffer addresses;
@@ -37,70 +33,6 @@ static struct zk_hello hello;
 static atomic_int granted_ms;
 
 /* ---- to the agent ---- */
-
-/* How long the agent may say and read nothing; -1: for ever. */
-static int silence_ms(void)
-{
-	int timeout_ms = atomic_load(&granted_ms);
-	if (!hello.ends_in_silence) {
-		return -1;
-	}
-	return timeout_ms > 0 ? timeout_ms : (int)hello.timeout_ms;
-}
-
-/*
- * The agent is frozen: nobody repairs its records. Without this process its session ends by itself;
- * an agent that wakes up before goes on with it.
- */
-static _Noreturn void leave_session(void)
-{
-	_exit(0);
-}
-
-static void wait_for_room(void)
-{
-	struct pollfd pollfd = { .fd = agent_fd, .events = POLLOUT };
-	if (poll(&pollfd, 1, silence_ms()) == 0) {
-		leave_session();
-	}
-}
-
-void zk_worker_send(struct buffer *frame)
-{
-	pthread_mutex_lock(&sending);
-	for (size_t sent = 0; sent < frame->len;) {
-		ssize_t n = send(agent_fd, frame->data + sent, frame->len - sent,
-			MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN) {
-			wait_for_room();
-		} else if (n < 0 && errno != EINTR) {
-			_exit(0);
-		}
-		sent += n > 0 ? (size_t)n : 0;
-	}
-	pthread_mutex_unlock(&sending);
-	buffer_clear(frame);
-}
-
-static void send_log(enum zk_log_kind kind, const char *message)
-{
-	struct buffer frame;
-	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
-	if (zk_log_encode(&frame, &(struct zk_log){ .kind = kind, .message = message }) == 0) {
-		zk_worker_send(&frame);
-	}
-	buffer_finish(&frame);
-}
-
-void zk_worker_say(const char *format, ...)
-{
-	char message[MESSAGE_BYTES];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
-	va_end(arguments);
-	send_log(ZK_LOG_OWN, message);
-}
 
 /* The library repeats itself without end while a server is away. */
 static bool may_log(void)
@@ -120,7 +52,15 @@ static void on_library_log(const char *line)
 	enum zk_log_kind kind = zk_worker_explain(
 		line, zk_worker_tls_reason(), message, sizeof(message));
 	if (kind && may_log()) {
-		send_log(kind, message);
+		zk_worker_log(kind, message);
+	}
+}
+
+/* How long the agent may say and read nothing. */
+static void bear_silence(int timeout_ms)
+{
+	if (hello.ends_in_silence && timeout_ms > 0) {
+		zk_worker_bear_silence_ms(timeout_ms);
 	}
 }
 
@@ -144,6 +84,7 @@ static void send_session(zhandle_t *zh, enum zk_session_state state)
 		session.id = (uint64_t)id->client_id;
 		session.timeout_ms = (uint32_t)zoo_recv_timeout(zh);
 		atomic_store(&granted_ms, zoo_recv_timeout(zh));
+		bear_silence(zoo_recv_timeout(zh));
 		session.server = server;
 		memcpy(session.password, id->passwd, sizeof(session.password));
 	}
@@ -222,6 +163,7 @@ static void read_hello(struct buffer *in)
 	if (peek(&hello_frame, &frame) != len || zk_hello_decode(&hello, &frame) < 0) {
 		abort();
 	}
+	bear_silence((int)hello.timeout_ms);
 }
 
 /*
@@ -258,13 +200,13 @@ static void close_cage(void)
 	char words[SANDBOX_WORDS_BYTES];
 	char message[SANDBOX_WORDS_BYTES + 8];
 	if (strcmp(hello.auth, "sasl") == 0) {
-		send_log(
+		zk_worker_log(
 			ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
 		return;
 	}
 	zk_worker_cage(hello.tls, buffer_text(&addresses), words);
 	snprintf(message, sizeof(message), "cage: %s", words);
-	send_log(ZK_LOG_CAGE, message);
+	zk_worker_log(ZK_LOG_CAGE, message);
 }
 
 static void handle(zhandle_t *zh, const struct zk_frame *frame)
@@ -322,7 +264,7 @@ static bool login_is_over(zhandle_t *zh)
 static bool hear_agent(zhandle_t *zh, struct buffer *in)
 {
 	static bool logged_in;
-	int left_ms = silence_ms();
+	int left_ms = zk_worker_silence_ms();
 	logged_in = logged_in || strcmp(hello.auth, "sasl") != 0;
 	while (!logged_in && left_ms != 0) {
 		int look_ms = left_ms < 0 || left_ms > LOGIN_LOOK_MS ? LOGIN_LOOK_MS : left_ms;
@@ -340,7 +282,7 @@ static void serve(zhandle_t *zh, struct buffer *in)
 	for (;;) {
 		handle_all(zh, in);
 		if (!hear_agent(zh, in)) {
-			leave_session();
+			zk_worker_leave();
 		}
 	}
 }
@@ -369,6 +311,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: started by berthd and the like, not by hand\n", argv[0]);
 		return 2;
 	}
+	zk_worker_send_to(agent_fd);
 	seclude();
 	struct err err = ERR_INIT;
 	struct buffer in;

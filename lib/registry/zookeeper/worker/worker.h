@@ -20,13 +20,28 @@
 #include "lib/base/err.h"
 #include "lib/registry/zookeeper/frame.h"
 
+/* ---- send.c ---- */
+
+/* The agent's end; before anything is sent. */
+void zk_worker_send_to(int fd);
+/* How long the agent may say and read nothing; for ever (-1) until this is called. */
+void zk_worker_bear_silence_ms(int ms);
+int zk_worker_silence_ms(void);
+/*
+ * The agent is frozen: nobody repairs its records. Without this process its session ends by itself;
+ * an agent that wakes up before goes on with it.
+ */
+_Noreturn void zk_worker_leave(void);
 /*
  * Sends a whole frame and empties the buffer; ends the process when the agent is gone. Any thread.
  */
 void zk_worker_send(struct buffer *frame);
 
-/* A line for the agent's log. Any thread. */
+/* A line for the agent's log, and one of the worker's own. Any thread. */
+void zk_worker_log(enum zk_log_kind kind, const char *message);
 void zk_worker_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- the other files ---- */
 
 /*
  * Starts what a request asks for; its result follows from another thread, or at once when it could
