@@ -207,8 +207,7 @@ struct cache_node;
 /*
  * Follows every change of a path, in the caller's memory. After on_ready the picture is complete:
  * read it with cache_read_picture(), again after each event, or replay the events onto a snapshot.
- */
-/*
+ *
  *   LOADING --the last state arrives--> DUE --end of the turn--> LIVE <----> STALE
  *      ^                                 |                        (the registry's silence)
  *      '---- more is to be loaded -------'

@@ -3,7 +3,8 @@
  * events out as an agent sends (SUBSCRIBED with a snapshot, UPDATED, DELETED, STALE, FRESH).
  *
  * Every node has a watch on its data and, when recursive, one on its children; nodes follow the
- * lists of children.
+ * lists of children. A walk of the registry (lib/registry/walk.h) visits each node once, by calls
+ * that arm no watch, and forgets it: it keeps a few branches of a tree, and this keeps all of it.
  */
 #ifndef LIB_CLIENT_TREE_H
 #define LIB_CLIENT_TREE_H
