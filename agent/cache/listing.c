@@ -1,5 +1,6 @@
 #include "agent/cache/listing.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "lib/base/limits.h"
@@ -43,9 +44,7 @@ struct cache_entry *cache_list_without(const struct cache_table *table, const ch
 {
 	char child[LIMIT_PATH_BYTES + 1];
 	size_t len = strlen(path);
-	if (len >= sizeof(child)) {
-		return NULL;
-	}
+	assert(len < sizeof(child));
 	memcpy(child, path, len + 1);
 	while ((len = path_parent_len(child)) > 0) {
 		const struct cache_node *node = cache_node_find(table, child, len);

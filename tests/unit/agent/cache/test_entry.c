@@ -134,6 +134,16 @@ STAGED(a_record_that_is_gone_after_a_reconnect_is_doubted)
 	check_doubted(stage, "/s/a", CACHE_RESOLVE, BERTH_PATH_NOT_FOUND);
 }
 
+STAGED(a_path_that_a_doubted_list_lacks_is_doubted_with_it)
+{
+	struct cache_outcome outcome;
+	memory_remove(stage->registry, "/s/b");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	check_doubted(stage, "/s/a", CACHE_RESOLVE, BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_str_eq(outcome.text, "[]\n");
+}
+
 static void restore(struct cache_stage *stage, const char *path)
 {
 	const struct registry_result value = { .data = "" };

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/cache/parts.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -214,6 +215,7 @@ Test(cache_heard, observers_hear_of_a_silence_and_of_its_end)
 	memory_set_answering(stage.registry, true);
 	cache_stage_turn(&stage);
 	cr_assert_str_eq(log, "SF");
+	cr_assert_eq(stage.cache->follow.stale, 0, "nobody waits for a tick");
 	cr_assert(cache_read_picture(&observer, clock_monotonic_ms(), NULL, NULL).confirmed);
 	cache_unobserve(&observer);
 	cache_stage_close(&stage);
