@@ -1,6 +1,10 @@
-"""Look-ups in shared memory next to the same look-ups over the socket, in turns; Redis' own tool
-asks for the same values where it is installed."""
+"""Look-ups in shared memory next to the same look-ups over the socket, in turns, and next to peers
+where they are installed: Redis by its own tool, and glibc's gethostbyname_r() with nscd's map.
 
+sssd is no peer here: its maps hold users and groups, and no hosts."""
+
+import contextlib
+import csv
 import json
 import os
 import pathlib
@@ -8,9 +12,8 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-import time
 
-from berth import Agent
+from berth import Agent, wait_until
 
 SECONDS = float(os.environ.get("BERTH_SECONDS", "1"))
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "5"))
@@ -18,6 +21,28 @@ RECORDS = int(os.environ.get("BERTH_RECORDS", "4096"))
 SOURCE = pathlib.Path(os.environ["BERTH_SRC_DIR"])
 MODULE = pathlib.Path(os.environ["BERTH_BUILD_DIR"]).resolve() / "libnss_berth.so.2"
 NAME = "c-000000.i00.web.devteam.berth"
+NSCD = """server-user root
+paranoia no
+enable-cache hosts yes
+positive-time-to-live hosts 3600
+check-files hosts no
+persistent hosts no
+shared hosts yes
+"""
+GLIBC = """
+if test "$3"; then
+    mount -t tmpfs none /run
+    mkdir /run/nscd
+    mount --bind "$1/hosts" /etc/hosts
+fi
+mount --bind "$1/nsswitch.conf" /etc/nsswitch.conf
+if test "$3"; then
+    nscd -F -f "$1/nscd.conf" >/dev/null 2>&1 &
+    until test -S /run/nscd/socket; do sleep 0.02; done
+fi
+"$1/host_name" "$2" 20000
+if test "$3"; then kill $!; fi
+"""
 LOOK_UP = pathlib.Path(os.environ["BERTH_BUILD_DIR"]) / "tests/bench/look_up"
 
 
@@ -64,15 +89,39 @@ class Bench:
         return (sum(row[0] for row in rows), statistics.median(row[1] for row in rows),
             statistics.median(row[2] for row in rows))
 
+    def redis(self):
+        """A GET of a value of that length by redis-benchmark, one client, as measure()."""
+        output = subprocess.run(["redis-benchmark", "-s", self.folder / "redis.sock", "-c", "1",
+            "-n", str(int(20000 * SECONDS)), "--csv", "get", "body"], check=True,
+            capture_output=True, text=True).stdout
+        row = next(csv.DictReader(output.splitlines()))
+        return (float(row["rps"]), float(row["p50_latency_ms"]) * 1e6,
+            float(row["p99_latency_ms"]) * 1e6)
+
+    @contextlib.contextmanager
+    def redis_server(self):
+        """Contenders: Redis, or none."""
+        if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
+            print("\nRedis is not installed (redis-server, redis-tools): no figures of it")
+            yield []
+            return
+        place = self.folder / "redis.sock"
+        with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", place, "--save", "",
+                "--dir", self.folder], stdout=subprocess.DEVNULL) as server:
+            wait_until(place.exists, "Redis listens")
+            subprocess.run(["redis-cli", "-s", place, "set", "body", record(200)], check=True,
+                stdout=subprocess.DEVNULL)
+            yield [("Redis GET, 1 process",)]
+            server.terminate()
+
     def compare(self, title, contenders):
-        rounds = [[self.measure(*arguments) for _, *arguments in contenders]
-            for _ in range(ROUNDS)]
+        rounds = [[self.measure(*arguments) if arguments else self.redis()
+            for _, *arguments in contenders] for _ in range(ROUNDS)]
         print(f"\n{title} (medians of {ROUNDS} rounds)")
         for number, (name, *_) in enumerate(contenders):
             rate, p50, p99 = (statistics.median(column)
                 for column in zip(*(figures[number] for figures in rounds)))
             print(f"  {name:<40} {rate:>12,.0f}/s   p50 {p50:>8,.0f} ns   p99 {p99:>8,.0f} ns")
-
 
     def nss_round(self, program, shared):
         """Nanoseconds of one gethostbyname_r() of the module, of 2,000 in a row."""
@@ -92,23 +141,38 @@ class Bench:
         print(f"\ngethostbyname_r() of libnss_berth (medians of {ROUNDS} rounds)\n"
             f"  memory {memory:>8,.0f} ns   socket {socket:>8,.0f} ns")
 
+    def glibc_round(self, files, service):
+        """p50 and p99 of glibc's gethostbyname_r() with that service, in a name space where /run,
+        nsswitch.conf and hosts are its own."""
+        (files / "nsswitch.conf").write_text(f"hosts: {service}\n")
+        environment = {**os.environ, "BERTH_SOCKET": str(self.agent.socket),
+            "LD_LIBRARY_PATH": str(MODULE.parent)}
+        output = subprocess.run(["unshare", "--mount", "sh", "-e", "-c", GLIBC,
+            "sh", files, NAME, "nscd" if service == "files" else ""], env=environment, check=True,
+            capture_output=True, text=True).stdout
+        return [float(word) for word in output.split()]
 
-def redis():
-    """redis-benchmark's GET by one client."""
-    if not shutil.which("redis-server"):
-        print("\nRedis is not installed: no figures of it")
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        socket = f"{folder}/redis.sock"
-        with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", ""],
-                stdout=subprocess.DEVNULL) as server:
-            while not os.path.exists(socket):
-                time.sleep(0.02)
-            output = subprocess.run(["redis-benchmark", "-s", socket, "-c", "1", "-n", "100000",
-                "-d", "500", "-t", "get", "-r", str(RECORDS), "--csv"], check=True,
-                capture_output=True, text=True).stdout
-            print("\nRedis GET, one client\n  " + output.replace("\n", "\n  "))
-            server.terminate()
+    def glibc(self):
+        """glibc's part is the same for both: it looks whether nsswitch.conf has changed."""
+        if not shutil.which("nscd") or not shutil.which("unshare"):
+            print("\nnscd is not installed (nscd, util-linux): no figures of its map")
+            return
+        if os.geteuid() != 0:
+            print("\nnscd runs as root, who starts this: no figures of its map")
+            return
+        files = self.folder / "glibc"
+        files.mkdir()
+        subprocess.run(["cc", "-O2", SOURCE / "tests/bench/host_name.c", "-o",
+            files / "host_name"], check=True)
+        (files / "hosts").write_text(f"10.0.0.1 {NAME}\n")
+        (files / "nscd.conf").write_text(NSCD)
+        rounds = [[self.glibc_round(files, service) for service in ("berth", "files")]
+            for _ in range(ROUNDS)]
+        print(f"\ngethostbyname_r() of glibc (medians of {ROUNDS} rounds)")
+        for number, name in enumerate(("libnss_berth, memory", "nscd, its map")):
+            p50, p99 = (statistics.median(column)
+                for column in zip(*(figures[number] for figures in rounds)))
+            print(f"  {name:<54} p50 {p50:>8,.0f} ns   p99 {p99:>8,.0f} ns")
 
 
 def main():
@@ -116,23 +180,25 @@ def main():
         bench = Bench(pathlib.Path(folder))
         bench.agent.start()
         try:
-            bench.compare(f"berth_resolve() of {RECORDS} random paths", [
-                ("memory, 1 process", "resolve", "on"),
-                ("socket, 1 process", "resolve", "off"),
-                ("memory, 2 processes", "resolve", "on", 2),
-                ("socket, 2 processes", "resolve", "off", 2),
-                ("memory, 8 processes", "resolve", "on", 8),
-                ("socket, 8 processes", "resolve", "off", 8),
-            ])
+            with bench.redis_server() as peers:
+                bench.compare(f"berth_resolve() of {RECORDS} random paths", [
+                    ("memory, 1 process", "resolve", "on"),
+                    ("socket, 1 process", "resolve", "off"),
+                    *peers,
+                    ("memory, 2 processes", "resolve", "on", 2),
+                    ("socket, 2 processes", "resolve", "off", 2),
+                    ("memory, 8 processes", "resolve", "on", 8),
+                    ("socket, 8 processes", "resolve", "off", 8),
+                ])
             bench.compare("berth_lookup_get(), unchanged", [
                 ("memory", "lookup", "on"),
                 ("kept without asking anybody", "lookup", "off"),
             ])
             if MODULE.exists():
                 bench.nss()
+                bench.glibc()
         finally:
             bench.agent.end()
-        redis()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include "agent/shared/shared.h"
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -532,4 +533,44 @@ WARM_TEST(other_warm_paths_take_the_place_of_the_first_ones)
 		cache_stage_turn(&stage->cache);
 	}
 	cr_expect_eq(look(stage, "/v1/resolve" CHILD(1)), SHARED_UNKNOWN);
+}
+
+/* ---- an agent that nobody maps ---- */
+
+enum { ROUNDS = 200 };
+
+/* The heap after as many changes and look-ups; of a sanitizer's malloc() nothing is known. */
+static size_t heap_after_rounds(struct cache_stage *cache)
+{
+	struct cache_outcome outcome;
+	for (int i = 0; i < ROUNDS; i++) {
+		memory_put(cache->registry, "/a", cache_stage_record(i % 2 ? "one" : "two"));
+		cache_stage_turn(cache);
+		cr_assert_eq(cache_stage_look(cache, &outcome, "/a", CACHE_RESOLVE), 0);
+	}
+	return mallinfo2().uordblks;
+}
+
+Test(shared, an_agent_that_nobody_maps_pays_for_one_struct)
+{
+	const struct cache_options options = { .confirm_ms = CONFIRM_MS,
+		.max_size_bytes = CACHE_BYTES };
+	const struct shared_options shared_options = { .enabled = true, .max_bytes = MAX_BYTES };
+	struct cache_stage cache;
+	struct cache_stats before, after;
+	struct shared_stats stats;
+	cache_stage_open(&cache, &options);
+	(void)heap_after_rounds(&cache);
+	size_t without = heap_after_rounds(&cache);
+	cache_get_stats(cache.cache, &before);
+	struct shared *shared = shared_create(cache.loop, cache.cache);
+	shared_set_options(shared, &shared_options);
+	size_t with = heap_after_rounds(&cache);
+	cache_get_stats(cache.cache, &after);
+	shared_get_stats(shared, &stats);
+	cr_expect_leq(with, without + 512, "%zu bytes more", with - without);
+	cr_expect_eq(after.bytes, before.bytes);
+	cr_expect(stats.bytes == 0 && stats.entries == 0 && stats.maps == 0);
+	shared_destroy(shared);
+	cache_stage_close(&cache);
 }
