@@ -1,5 +1,6 @@
 """A container's agent with `url = host:`: its records by the host's agent, look-ups from it."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -309,6 +310,95 @@ class Failures(HostedTest):
         self.assertIn("container web-1 of this host has", other.get("/ready").json["detail"])
         self.agent_inside.kill()
         other.wait_state("registered")
+
+
+class Followers(HostedTest):
+    """What a container may do with the stream of its agent."""
+
+    def follow(self, name="web-1"):
+        """A stream: the answer, and its first event."""
+        connection = UnixConnection(self.containers / name / "berth.sock")
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/follow")
+        answer = connection.getresponse()
+        self.addCleanup(answer.close)
+        return answer, self.event(answer)
+
+    def event(self, answer):
+        return json.loads(answer.read(int(answer.readline())))
+
+    def ask(self, stream, body, name="web-1"):
+        connection = UnixConnection(self.containers / name / "berth.sock")
+        try:
+            connection.request("POST", f"/v1/follow/{stream}", body=json.dumps(body))
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def test_a_stream_is_its_containers_alone(self):
+        self.container("web-2")
+        _, first = self.follow()
+        self.assertEqual(self.ask(first["stream_id"], {}), 204)
+        self.assertEqual(self.ask(first["stream_id"], {}, "web-2"), 404)
+        self.assertEqual(self.ask("0", {}), 404)
+        self.assertEqual(self.ask(first["stream_id"], []), 400)
+        self.assertEqual(self.agent_of_host.get("/v1/follow").status, 404)
+        self.assertEqual(first["container"]["name"], "web-1")
+
+    def test_a_third_stream_ends_the_first(self):
+        first, event = self.follow()
+        self.follow()
+        self.follow()
+        with self.assertRaises((ValueError, http.client.HTTPException)):
+            while True:
+                self.event(first)
+        self.assertEqual(self.ask(event["stream_id"], {}), 404)
+
+    def test_a_stream_has_so_many_reads(self):
+        stream, event = self.follow()
+        paths = [f"/users/joe/n{number}" for number in range(4100)]
+        for begin in range(0, len(paths), 400):
+            reads = [{"id": begin + i + 1, "path": path, "watch": True}
+                for i, path in enumerate(paths[begin:begin + 400])]
+            self.assertEqual(self.ask(event["stream_id"], {"reads": reads}), 204)
+        refused = 0
+        for _ in paths:
+            event = self.event(stream)
+            while event["type"] != "READ":
+                event = self.event(stream)
+            refused += event.get("error") == "LimitExceeded"
+        self.assertEqual(refused, 4)
+
+    def test_data_that_are_no_record_are_not_shown(self):
+        berth("--registry", self.registry, "mknode", "-p", "/users/joe")
+        stream, event = self.follow()
+        self.ask(event["stream_id"], {"reads": [{"id": 1, "path": "/users/joe"},
+            {"id": 2, "path": "/users", "list": True}, {"id": 3, "path": "users"}]})
+        answers = {}
+        while len(answers) < 3:
+            event = self.event(stream)
+            if event["type"] == "READ":
+                answers[event["id"]] = event
+        self.assertNotIn("data", answers[1]["node"])
+        self.assertEqual(answers[2]["node"]["names"], ["joe"])
+        self.assertEqual(answers[3]["error"], "InvalidPathname")
+
+    def test_look_ups_in_memory_without_an_agent(self):
+        """A process in the container gets the host's map over the container's socket."""
+        self.put(f"{WEB}/c1", service_record("10.0.0.1", 80))
+        environment = {"BERTH_SOCKET": str(self.inside / "berth.sock")}
+        for _ in range(3):
+            seen = berth("resolve", f"{WEB}/c1", environment=environment)
+            self.assertEqual(seen.returncode, 0, seen.stderr)
+        client = socket.socket(socket.AF_UNIX)
+        self.addCleanup(client.close)
+        client.connect(str(self.inside / "berth.sock"))
+        client.sendall(b"GET /v1/shared HTTP/1.1\r\nHost: berth\r\n\r\n")
+        head, descriptors, _, _ = socket.recv_fds(client, 4096, 1)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self.assertTrue(head.startswith(b"HTTP/1.1 200"), head)
+        self.assertEqual(len(descriptors), 1)
 
 
 class Moves(HostedTest):
