@@ -165,13 +165,18 @@ class OpenRC(Script):
 
     def test_its_supervisor_replaces_an_agent_that_is_frozen(self):
         self.start_box()
-        self.run_in("echo BERTH_WATCHDOG=1 >>/etc/conf.d/berthd")
+        self.run_in("printf 'BERTH_WATCHDOG=1\\nBERTH_RETRY=TERM/1/KILL/2\\n'"
+            " >>/etc/conf.d/berthd")
         self.run_in(f"{self.SCRIPT} start")
         self.wait_live()
+        # As the supervisor asks for it: a script that does not know the word is a bad agent, too.
+        self.run_in(f"{self.SCRIPT} healthcheck")
         pid = re.search(r'"pid": (\d+)', self.run_in("berth status --json")).group(1)
         self.run_in(f"kill -STOP {pid}")
         wait_until(lambda: self.box.run("berth --timeout 1s live")[0] == 0
             and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
+        self.assertNotIn("stopping: SIGTERM", self.run_in("cat /var/log/berthd.log"),
+            "a good agent was stopped")
         self.run_in(f"{self.SCRIPT} stop")
 
     def test_openrc_knows_its_commands_and_a_bad_configuration_is_not_started(self):
