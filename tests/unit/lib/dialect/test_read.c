@@ -219,6 +219,14 @@ static const struct row rows[] = {
 	UNREADABLE(DIALECT_NERVE, "n", "[]", "is not an object"),
 	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"h\\u0000\",\"port\":1}", "not JSON"),
 	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"\xff\",\"port\":1}", "not JSON"),
+	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"ip\":\"x\",\"port\":5050}",
+		"there is no address"),
+	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"ip\":0,\"port\":5050}",
+		"there is no address"),
+	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"ip\":-1,\"port\":5050}",
+		"there is no address"),
+	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"ip\":4294967296,\"port\":5050}",
+		"there is no address"),
 };
 
 static int read_row(const struct row *row, char **ret_text, struct err *err)
