@@ -92,21 +92,6 @@ static void remove_repeated(struct assignment *assignment)
 	assignment->count = kept;
 }
 
-/* The number of elements of `own` that the zone does not share, from the first that differs on. */
-static unsigned tier_of(const char *zone, const char *own)
-{
-	unsigned tier = 0;
-	bool shared = true;
-	while (*own) {
-		size_t len = strcspn(own, "/");
-		shared = shared && strcspn(zone, "/") == len && strncmp(zone, own, len) == 0;
-		tier += !shared;
-		zone += shared ? len + (zone[len] == '/') : 0;
-		own += len + (own[len] == '/');
-	}
-	return tier;
-}
-
 static int by_tier(const void *a, const void *b)
 {
 	const struct assignment_locality *left = a;
@@ -129,7 +114,8 @@ static void order_localities(struct assignment *assignment, const char *own_zone
 	size_t count = assignment->locality_count;
 	size_t *place = memory_zeroed(count, sizeof(*place));
 	for (size_t i = 0; i < count; i++) {
-		assignment->localities[i].tier = tier_of(assignment->localities[i].zone, own_zone);
+		assignment->localities[i].tier = render_zone_tier(
+			assignment->localities[i].zone, own_zone);
 		assignment->localities[i].first = i;
 	}
 	qsort(assignment->localities, count, sizeof(*assignment->localities), by_tier);
@@ -176,12 +162,12 @@ static void spare_degraded(struct assignment *assignment)
 {
 	bool any_good = false;
 	for (size_t i = 0; i < assignment->count; i++) {
-		any_good = any_good || assignment->endpoints[i].health == MEMBER_UNKNOWN;
+		any_good = any_good || assignment->endpoints[i].health == RENDER_HEALTH_UNKNOWN;
 	}
 	for (size_t i = 0; !any_good && i < assignment->count; i++) {
 		struct assignment_endpoint *endpoint = &assignment->endpoints[i];
-		if (endpoint->health == MEMBER_DEGRADED) {
-			endpoint->health = MEMBER_UNKNOWN;
+		if (endpoint->health == RENDER_HEALTH_DEGRADED) {
+			endpoint->health = RENDER_HEALTH_UNKNOWN;
 		}
 	}
 }
@@ -227,15 +213,4 @@ bool assignment_equal(const struct assignment *a, const struct assignment *b)
 		equal = same_endpoint(&a->endpoints[i], &b->endpoints[i]);
 	}
 	return equal;
-}
-
-struct assignment_zone assignment_read_zone(const char *zone)
-{
-	struct assignment_zone parts = { .len = { 0 } };
-	for (int i = 0; i < 3; i++) {
-		parts.part[i] = zone;
-		parts.len[i] = i < 2 ? strcspn(zone, "/") : strlen(zone);
-		zone += parts.len[i] + (zone[parts.len[i]] == '/');
-	}
-	return parts;
 }

@@ -19,7 +19,7 @@ struct assignment_endpoint {
 	char host[INET6_ADDRSTRLEN];
 	uint16_t port;
 	unsigned weight;
-	enum member_health health;
+	enum render_health health;
 	/* while the set is being made: an index, and the number of those that came before */
 	size_t locality;
 	size_t arrival;
@@ -56,12 +56,5 @@ void assignment_complete(struct assignment *assignment, const char *own_zone);
 
 /* Whether two complete sets would be sent as the same message. */
 bool assignment_equal(const struct assignment *a, const struct assignment *b);
-
-/* The parts of a zone, as borrowed texts with their lengths. */
-struct assignment_zone {
-	const char *part[3]; /* region, zone, sub-zone; the last one has all that is left */
-	size_t len[3];       /* 0: none */
-};
-struct assignment_zone assignment_read_zone(const char *zone);
 
 #endif

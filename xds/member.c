@@ -16,14 +16,6 @@ static const char *attribute(const struct record *record, const char *name)
 	return text ? text : "";
 }
 
-static enum member_health read_health(const struct record *record)
-{
-	const char *text = attribute(record, "berth:health");
-	return strcmp(text, "draining") == 0   ? MEMBER_DRAINING
-		: strcmp(text, "warning") == 0 ? MEMBER_DEGRADED
-					       : MEMBER_UNKNOWN;
-}
-
 /* The address to send for a target: its own, or that of the record. */
 static bool read_host(char out[INET6_ADDRSTRLEN], char *host, const struct record *record)
 {
@@ -71,10 +63,10 @@ struct member *member_create(const json_t *json)
 	if (record_from_json(&record, json, NULL) != 0) {
 		return NULL;
 	}
-	const char *zone = attribute(record, "berth:zone");
+	const char *zone = render_zone(record);
 	struct member *member = memory_zeroed(1, sizeof(*member) + strlen(zone) + 1);
 	member->weight = render_server_weight(record);
-	member->health = read_health(record);
+	member->health = render_health(record);
 	strcpy(member->zone, zone);
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		struct record_endpoint endpoint = record_endpoint(record, i);

@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numbers of envoy.config.core.v3.HealthStatus. */
-enum member_health { MEMBER_UNKNOWN = 0, MEMBER_DRAINING = 3, MEMBER_DEGRADED = 5 };
+#include "lib/render/locality.h"
 
 struct member_endpoint {
 	char host[INET6_ADDRSTRLEN]; /* in canonical form */
@@ -25,7 +24,7 @@ struct member_endpoint {
 
 struct member {
 	unsigned weight;           /* the attribute `weight`: 1 to 256; 1 without */
-	enum member_health health; /* the attribute `berth:health` */
+	enum render_health health; /* the attribute `berth:health` */
 	struct member_endpoint *endpoints;
 	size_t count;
 	size_t left_out; /* addresses that cannot be sent */

@@ -132,7 +132,7 @@ static void encode_endpoint(struct buffer *out, const struct assignment_endpoint
 	protobuf_end(out, socket_address);
 	protobuf_end(out, address);
 	protobuf_end(out, inner);
-	if (endpoint->health != MEMBER_UNKNOWN) {
+	if (endpoint->health != RENDER_HEALTH_UNKNOWN) {
 		protobuf_number(out, 2, endpoint->health);
 	}
 	encode_weight(out, 4, endpoint->weight);
@@ -141,7 +141,7 @@ static void encode_endpoint(struct buffer *out, const struct assignment_endpoint
 
 static void encode_zone(struct buffer *out, const char *zone)
 {
-	struct assignment_zone parts = assignment_read_zone(zone);
+	struct render_zone_parts parts = render_zone_read(zone);
 	size_t locality = protobuf_begin(out, 1);
 	for (unsigned i = 0; i < 3; i++) {
 		if (parts.len[i] > 0) {
@@ -197,9 +197,9 @@ static json_t *endpoint_json(const struct assignment_endpoint *endpoint)
 	json_t *json = json_pack("{s:{s:{s:{s:s, s:i}}}, s:i}", "endpoint", "address",
 		"socket_address", "address", endpoint->host, "port_value", (int)endpoint->port,
 		"load_balancing_weight", (int)endpoint->weight);
-	if (endpoint->health != MEMBER_UNKNOWN) {
-		json_object_set_new(json, "health_status",
-			json_string(endpoint->health == MEMBER_DRAINING ? "DRAINING" : "DEGRADED"));
+	if (endpoint->health != RENDER_HEALTH_UNKNOWN) {
+		json_object_set_new(
+			json, "health_status", json_string(render_health_word(endpoint->health)));
 	}
 	return json;
 }
@@ -208,7 +208,7 @@ static json_t *locality_json(
 	const struct assignment *assignment, const struct assignment_locality *locality)
 {
 	static const char *const keys[] = { "region", "zone", "sub_zone" };
-	struct assignment_zone parts = assignment_read_zone(locality->zone);
+	struct render_zone_parts parts = render_zone_read(locality->zone);
 	json_t *zone = json_object();
 	json_t *endpoints = json_array();
 	for (int i = 0; i < 3; i++) {

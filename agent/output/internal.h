@@ -29,6 +29,7 @@ struct output {
 	struct file_queue *files;
 	const struct config_output *config;
 	char *domain;
+	char *zone;
 	struct output_callbacks callbacks;
 	struct output_counts counts;
 

@@ -201,6 +201,7 @@ struct output *output_create(const struct output_options *options)
 	output->files = options->files;
 	output->config = config;
 	output->domain = allocate_text(options->domain);
+	output->zone = allocate_text(options->zone);
 	output->callbacks = options->callbacks;
 	output->why = allocate_text("");
 	output->left_out = allocate_text("");
@@ -238,6 +239,7 @@ void output_destroy(struct output *output)
 	command_launch_destroy(output->launch);
 	config_unref(output->config->whole);
 	free(output->domain);
+	free(output->zone);
 	free(output->why);
 	free(output->left_out);
 	free(output->printed);

@@ -69,6 +69,7 @@ struct output_options {
 	struct file_queue *files;
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
+	const char *zone;                   /* the own one, for the format envoy; copied */
 	const char *delivered;              /* from output_delivered() before a restart; NULL */
 	struct output_callbacks callbacks;
 };

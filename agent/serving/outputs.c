@@ -114,6 +114,7 @@ static struct agent_output *create(
 		.files = agent->files,
 		.config = config,
 		.domain = agent->config->dns.domain,
+		.zone = agent->config->agent.zone,
 		.delivered = delivered,
 		.callbacks = { on_state, on_delivered, item },
 	});

@@ -4,7 +4,9 @@
  *   walk.c        from a picture to its items
  *   host.c        which hosts can be used
  *   render.c      the text from the items, lines, json
- *   proxy.c       envoy, haproxy, nginx
+ *   envoy.c       envoy
+ *   locality.c    zones and health, as load balancers take them
+ *   proxy.c       haproxy, nginx
  *   discovery.c   prometheus, hosts, env
  */
 #ifndef LIB_RENDER_INTERNAL_H
@@ -17,8 +19,10 @@ struct render {
 	const struct render_picture *picture;
 	const struct render_options *options;
 	struct buffer *out;
-	size_t items;       /* printed so far */
-	struct buffer list; /* env: all items in one line */
+	size_t items;                       /* printed so far */
+	struct buffer list;                 /* env: all items in one line */
+	struct render_locality *localities; /* envoy */
+	size_t locality_count;
 };
 
 struct render_writer {

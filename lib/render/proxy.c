@@ -1,49 +1,8 @@
-/* Formats of proxies: envoy, haproxy, nginx. */
+/* Formats of proxies: haproxy, nginx. */
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/hash.h"
 #include "lib/render/internal.h"
-
-/* ---- envoy ---- */
-
-static void envoy_head(struct render *render)
-{
-	buffer_append_text(render->out,
-		"{\"resources\":[{\"@type\":\"type.googleapis.com/"
-		"envoy.config.endpoint.v3.ClusterLoadAssignment\",\"cluster_name\":");
-	render_json_string(render->out, render->options->name);
-	buffer_append_text(render->out, ",\"endpoints\":[{\"lb_endpoints\":[");
-}
-
-/* EDS takes addresses only: Envoy does not look names up there. */
-static const char *envoy_item(struct render *render, const struct render_item *item)
-{
-	const char *problem = render_server_problem(item);
-	if (problem || !item->literal) {
-		return problem ? problem : "is a name, and Envoy takes addresses only";
-	}
-	buffer_printf(render->out,
-		"%s\n{\"endpoint\":{\"address\":{\"socket_address\":{\"address\":\"%s\","
-		"\"port_value\":%u}}}",
-		render->items ? "," : "", item->target.host, item->target.port);
-	unsigned weight = render_weight(item->record);
-	if (weight) {
-		buffer_printf(render->out, ",\"load_balancing_weight\":%u", weight);
-	}
-	buffer_append_text(render->out, "}");
-	return NULL;
-}
-
-/* Envoy logs and compares the version; it may be any text that changes with the content. */
-static void envoy_tail(struct render *render)
-{
-	buffer_append_text(render->out, "\n]}]}]");
-	uint64_t version = hash_bytes(HASH_INIT, render->out->data, render->out->len);
-	buffer_printf(render->out, ",\"version_info\":\"%016llx\"}\n", (unsigned long long)version);
-}
-
-const struct render_writer render_envoy = { envoy_head, envoy_item, envoy_tail, true };
 
 /* ---- haproxy ---- */
 

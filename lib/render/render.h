@@ -11,7 +11,8 @@
  *   lines       one address a line: host:port, URI or path
  *   json        an array of {path, scope, api, protocol, addressType, address}
  *   prometheus  file_sd and http_sd: an array of {targets, labels}
- *   envoy       an EDS DiscoveryResponse with one ClusterLoadAssignment, named like the set
+ *   envoy       an EDS DiscoveryResponse with one ClusterLoadAssignment, named like the set: a
+ *               locality for each zone, near ones with priority, weights and health
  *   haproxy     server lines; with a backend's name, that whole section
  *   nginx       server lines for an upstream block; a host name becomes its addresses
  *   hosts       lines of /etc/hosts: each literal address with the names of its component and of
@@ -81,6 +82,7 @@ struct render_options {
 	const char *name;    /* the set's name: Envoy's cluster, the prefix of variables */
 	const char *backend; /* haproxy: NULL or "": server lines alone */
 	const char *domain;  /* hosts: the domain at the end of component names */
+	const char *zone;    /* envoy: the own one, for priorities by nearness; NULL or "": none */
 	/*
 	 * nginx: the addresses of a host name, from index 0 to the first NULL; NULL: names are left
 	 * out. nginx refuses its whole configuration when it cannot look up one name of it.

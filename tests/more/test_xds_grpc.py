@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import queue
+import signal
 import statistics
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from concurrent import futures
 
 from berth import wait_until
 from outputs import FROM, record
-from xds import NAME, XdsTest, dump
+from xds import NAME, Xds, XdsTest, dump
 from zookeeper import ZooKeeper
 
 BOOTSTRAP = pathlib.Path(tempfile.gettempdir()) / f"berth-xds-{os.getpid()}.json"
@@ -108,6 +109,11 @@ class GrpcTest(XdsTest):
             self.assertLess(time.monotonic() - began, 60, "calls never went to the new member")
         return time.monotonic() - began
 
+    def expect_none_failed(self, load):
+        wait_until(lambda: load.calls >= CALLS, f"{CALLS} calls were made")
+        self.assertEqual(load.stop(), [])
+        print(f"# 0 of {load.calls} calls failed")
+
     def calls_go_on(self, load, when):
         before = load.calls
         wait_until(lambda: load.calls > before + 500, f"calls go on {when}")
@@ -168,7 +174,22 @@ class Grpc(GrpcTest):
         self.calls_go_on(load, "without the agent")
         agent.start()
         self.change(call, b"two")
-        self.assertEqual(load.stop(), [])
+        self.expect_none_failed(load)
+
+    def test_no_call_fails_while_the_agents_own_berth_xds_is_killed_and_handed_over(self):
+        self.only(b"one")
+        agent = self.agent(xds={"listen": self.folder / "own.sock"}).start()
+        own = Xds(agent, listen=self.folder / "own.sock")
+        call = self.channel(own)
+        self.assertEqual(call(b"", timeout=30, wait_for_ready=True), b"one")
+        load = Load(call)
+        pid = agent.status()["xds"]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        self.change(call, b"two")
+        agent.upgrade()
+        self.change(call, b"one")
+        wait_until(lambda: agent.status()["xds"]["pid"] not in (0, pid), "another one runs")
+        self.expect_none_failed(load)
 
 
 class Outage(GrpcTest):
@@ -201,7 +222,7 @@ class Outage(GrpcTest):
         self.calls_go_on(load, "after berth-xds came back meanwhile")
         self.zookeeper.restart()
         self.change(call, b"two")
-        self.assertEqual(load.stop(), [])
+        self.expect_none_failed(load)
 
     def endpoints(self, agent):
         found = json.loads(dump(agent, NAME).stdout)["endpoints"]["endpoints"]

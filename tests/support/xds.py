@@ -29,8 +29,9 @@ class Xds:
         sanitizer = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb=1"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [PROGRAMS / "berth-xds", "--socket", self.agent.socket, "--listen", self.socket,
-                    *self.arguments],
+                # Its own socket last: when that listens, all do.
+                [PROGRAMS / "berth-xds", "--socket", self.agent.socket, *self.arguments,
+                    "--listen", self.socket],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, "ASAN_OPTIONS": sanitizer.lstrip(":")}, **keywords,
             )

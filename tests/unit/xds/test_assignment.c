@@ -134,9 +134,9 @@ Test(assignment, has_the_health_that_the_record_says, .init = begin, .fini = end
 	add_record("10.0.0.2", 80, "\"berth:health\":\"warning\"", "");
 	add_record("10.0.0.3", 80, "", "");
 	assignment_complete(&set, "");
-	cr_assert_eq(set.endpoints[0].health, MEMBER_DRAINING);
-	cr_assert_eq(set.endpoints[1].health, MEMBER_DEGRADED);
-	cr_assert_eq(set.endpoints[2].health, MEMBER_UNKNOWN);
+	cr_assert_eq(set.endpoints[0].health, RENDER_HEALTH_DRAINING);
+	cr_assert_eq(set.endpoints[1].health, RENDER_HEALTH_DEGRADED);
+	cr_assert_eq(set.endpoints[2].health, RENDER_HEALTH_UNKNOWN);
 }
 
 /* gRPC would have nobody to call. */
@@ -145,8 +145,8 @@ Test(assignment, where_all_are_degraded_none_is, .init = begin, .fini = end)
 	add_record("10.0.0.1", 80, "\"berth:health\":\"draining\"", "");
 	add_record("10.0.0.2", 80, "\"berth:health\":\"warning\"", "");
 	assignment_complete(&set, "");
-	cr_assert_eq(set.endpoints[0].health, MEMBER_DRAINING);
-	cr_assert_eq(set.endpoints[1].health, MEMBER_UNKNOWN);
+	cr_assert_eq(set.endpoints[0].health, RENDER_HEALTH_DRAINING);
+	cr_assert_eq(set.endpoints[1].health, RENDER_HEALTH_UNKNOWN);
 }
 
 Test(assignment, sets_are_equal_when_they_are_sent_the_same, .init = begin, .fini = end)

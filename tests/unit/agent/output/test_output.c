@@ -116,6 +116,7 @@ static void begin(struct stage *stage, const char *text, const char *delivered)
 		.files = stage->files,
 		.config = &stage->config->outputs[0],
 		.domain = "berth",
+		.zone = "",
 		.delivered = delivered,
 		.callbacks = { on_state, on_delivered, stage } });
 }

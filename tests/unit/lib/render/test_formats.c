@@ -169,6 +169,61 @@ Test(render_formats, envoy_gets_the_addresses_of_one_cluster)
 	}
 }
 
+/* A record with one address, and these attributes, each with a comma behind it. */
+static struct record *member(const char *host, const char *attributes)
+{
+	char json[500];
+	struct record *record;
+	snprintf(json, sizeof(json),
+		"{\"type\":\"JSONServiceRecord\",%s\"external\":[{\"api\":\"\","
+		"\"protocolType\":\"tcp\",\"addressType\":\"host/port\",\"addresses\":["
+		"{\"host\":\"%s\",\"port\":\"80\"}]}]}",
+		attributes, host);
+	cr_assert_eq(record_decode(&record, json, strlen(json), NULL), 0, "%s", json);
+	return record;
+}
+
+Test(render_formats, envoy_gets_localities_with_weights_priorities_and_health)
+{
+	struct record *records[] = { member("10.0.0.1", "\"berth:zone\":\"us/b\",\"weight\":3,"),
+		member("10.0.0.2", "\"berth:zone\":\"eu/a/r'1/x\","),
+		member("10.0.0.3", "\"berth:health\":\"draining\","),
+		member("10.0.0.4", "\"berth:zone\":\"us/b\",\"berth:health\":\"warning\",") };
+	const struct render_member members[] = { { "/a/c1", records[0] }, { "/a/c2", records[1] },
+		{ "/a/c3", records[2] }, { "/a/c4", records[3] } };
+	static const char *const parts[] = {
+		"{\"locality\":{\"region\":\"eu\",\"zone\":\"a\",\"sub_zone\":\"r'1/x\"},",
+		"\"10.0.0.2\",\"port_value\":80}}}}\n],\"load_balancing_weight\":1},",
+		"{\"lb_endpoints\":[\n",
+		"\"10.0.0.3\",\"port_value\":80}}},\"health_status\":\"DRAINING\"}\n],",
+		"\"priority\":1,\"load_balancing_weight\":1},",
+		"{\"locality\":{\"region\":\"us\",\"zone\":\"b\"},\"lb_endpoints\":[\n",
+		"\"10.0.0.1\",\"port_value\":80}}},\"load_balancing_weight\":3},\n",
+		"\"10.0.0.4\",\"port_value\":80}}},\"health_status\":\"DEGRADED\"}\n],",
+		"\"priority\":1,\"load_balancing_weight\":4}]}],\"version_info\":\"",
+	};
+	const struct render_picture picture = { "/a", members, 4 };
+	const struct render_options options = {
+		.format = RENDER_ENVOY, .name = "a", .zone = "eu/a"
+	};
+	struct buffer out;
+	struct render_result got;
+	struct err err = ERR_INIT;
+	buffer_init(&out, 1 << 16);
+	cr_assert_eq(render_write(&out, &picture, &options, &got, &err), 0);
+	const char *at = buffer_text(&out);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		const char *found = strstr(at, parts[i]);
+		cr_assert(found, "%s is not in %s", parts[i], at);
+		at = found + strlen(parts[i]);
+	}
+	cr_expect_eq(got.items, 4);
+	buffer_finish(&out);
+	for (size_t i = 0; i < picture.count; i++) {
+		record_free(records[i]);
+	}
+}
+
 Test(render_formats, a_weight_is_a_number_from_1_to_256)
 {
 	static const struct {

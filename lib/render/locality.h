@@ -1,0 +1,39 @@
+/*
+ * The zone and the health of a record, as load balancers take them. Pure.
+ *
+ * A zone is the attribute berth:zone, REGION/ZONE/SUB_ZONE; the more of its elements it shares with
+ * the own one, the nearer it is.
+ */
+#ifndef LIB_RENDER_LOCALITY_H
+#define LIB_RENDER_LOCALITY_H
+
+#include <stddef.h>
+
+#include "lib/record/record.h"
+
+/* The numbers of envoy.config.core.v3.HealthStatus. */
+enum render_health {
+	RENDER_HEALTH_UNKNOWN = 0,
+	RENDER_HEALTH_DRAINING = 3,
+	RENDER_HEALTH_DEGRADED = 5
+};
+
+/* From the attribute berth:health: `draining`, or `warning`. */
+enum render_health render_health(const struct record *record);
+/* "DRAINING", "DEGRADED"; NULL for RENDER_HEALTH_UNKNOWN. */
+const char *render_health_word(enum render_health health);
+
+/* The attribute berth:zone; "" without. Borrowed from the record. */
+const char *render_zone(const struct record *record);
+
+/* The parts of a zone, as borrowed texts with their lengths. */
+struct render_zone_parts {
+	const char *part[3]; /* region, zone, sub-zone; the last one has all that is left */
+	size_t len[3];       /* 0: none */
+};
+struct render_zone_parts render_zone_read(const char *zone);
+
+/* The number of elements of `own` that the zone does not share, from the first that differs on. */
+unsigned render_zone_tier(const char *zone, const char *own);
+
+#endif
