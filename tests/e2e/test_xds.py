@@ -66,6 +66,27 @@ class Rest(XdsTest):
             "load_balancing_weight": 3,
         }])
 
+    def test_a_set_with_fewer_instances_than_wanted_stays(self):
+        server = self.xds(self.server.agent, "--min-instances", 2,
+            listen=self.folder / "two.sock").start()
+        connection = UnixConnection(server.socket)
+
+        def count():
+            answer = json.loads(self.post("endpoints", {"resource_names": [NAME]}, connection)[1])
+            return sum(len(part["lb_endpoints"]) for part in answer["resources"][0]["endpoints"])
+
+        def count_of_one():
+            return sum(len(part["lb_endpoints"])
+                for part in self.endpoints()["resources"][0]["endpoints"])
+
+        wait_until(lambda: count() == 2, "both are there")
+        self.members.remove("c2")
+        wait_until(lambda: count_of_one() == 1, "the one that takes single instances knows")
+        self.assertEqual(count(), 2)
+        self.members.put("c3", 8003)
+        self.members.put("c4", 8004)
+        wait_until(lambda: count() == 3, "three are enough")
+
     def test_an_unchanged_version_is_304(self):
         version = self.endpoints()["version_info"]
         self.assertEqual(self.endpoints(version_info=version), 304)
@@ -350,6 +371,20 @@ class Frames(XdsTest):
             "the log says so")
         for client in clients:
             client.close()
+
+    def test_a_refusal_is_logged_once(self):
+        client = self.client()
+        client.open(1)
+        ask(client, 1, NAME)
+        client.wait(DATA, 1)
+        status = http2.varint(1 << 3) + http2.varint(3) + http2.text(2, "it is not good")
+        for _ in range(3):
+            client.send(frame(DATA, 0, 1, message(http2.text(3, NAME), http2.text(4, ENDPOINTS),
+                http2.text(5, "1"), http2.text(6, status))))
+        # The next answer is that to another question: a refused one is not sent again.
+        ask(client, 1, "other.web.joe")
+        self.assertIn(b"other.web.joe", client.wait(DATA, 1))
+        self.assertEqual(self.server.read_log().count("refuses endpoints: it is not good"), 1)
 
     def test_the_end_says_goodbye(self):
         client = self.client()
