@@ -68,7 +68,7 @@ int config_verify_ipv4(const char *value, struct err *err)
 static int verify_number(const char *value, long least, long most, struct err *err)
 {
 	size_t len = strlen(value);
-	long number = strtol(value, NULL, 10);
+	long long number = strtoll(value, NULL, 10);
 	if (len == 0 || len > 10 || strspn(value, "0123456789") != len || number < least ||
 		number > most) {
 		return err_set(err, BERTH_FAILED, "\"%s\" is not a number from %ld to %ld", value,

@@ -1,12 +1,14 @@
 """The first hour with Berth, in a fresh root where nothing overrides a path: the steps of the
 shipped Dockerfile, and all that an operator does next. docs/FIRST-HOUR.md keeps the transcript;
-BERTH_UPDATE_DOCUMENTS=1 writes it anew.
+BERTH_UPDATE_DOCUMENTS=1 writes it anew. With --show it prints that while it happens, as
+./quickstart --first-hour does.
 """
 
 import os
 import pathlib
 import re
 import shutil
+import sys
 import tempfile
 import unittest
 
@@ -24,7 +26,14 @@ HEAD = """\
 
 The transcript of a test (`tests/e2e/test_first_hour.py`), which runs these commands in a fresh
 root, with a real ZooKeeper server and the entry point that is installed. No path is overridden.
-Times, process numbers and the host's name differ from run to run.
+Times, process numbers and the host's name differ from run to run. `./quickstart --first-hour` does
+all of it before your eyes.
+
+To do it by hand: the image is `init/container/Dockerfile` (in `/usr/share/berth` of a package).
+`my-server` is any web server that listens at `$PORT`, answers `/health` and ends at `SIGTERM`; the
+test's, whose `/health` fails while there is a file `/tmp/broken`, is `SERVER` in
+`tests/support/container.py`. Lines with `#` are typed on the host, lines with `$` in the container
+(`docker exec -it web sh`).
 
 """
 
@@ -47,7 +56,7 @@ STEPS = [
         "agent "
         "is process 1.",
         [
-            ("# docker run -e BERTH_REGISTRY -e PORT image", r"^$"),
+            ("# docker run --detach --name web --env BERTH_REGISTRY --env PORT image", r"^$"),
             ("berth wait --registered --timeout 50s", r"^$"),
             (
                 "berth status",
@@ -62,7 +71,7 @@ STEPS = [
         "Kill the registry. The agent says so, and goes on answering: what it knew last, with its "
         "age.",
         [
-            ("# kill -9 ZooKeeper", r"^$"),
+            ("# docker kill zookeeper", r"^$"),
             (
                 "until berth endpoints --first %s 2>&1 >/dev/null | grep -q note; do sleep 0.2; "
                 "done"
@@ -75,7 +84,7 @@ STEPS = [
             ),
             ("berth ready", r"^berth: Failed: .*the registry is away", 1),
             ("berth status", r"registry +zookeeper://\S+\n +(?!connected)\S"),
-            ("# start ZooKeeper again", r"^$"),
+            ("# docker start zookeeper", r"^$"),
             ("berth wait --registered --timeout 50s && berth ready && echo ready", r"^ready\n$"),
         ],
     ),
@@ -108,7 +117,7 @@ STEPS = [
         [
             ("berth status --json | grep '\"session\"' | tee /tmp/before", r"0x[0-9a-f]+"),
             ("kill -USR2 1", r"^$"),
-            ("# docker logs | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
+            ("# docker logs web | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
             ("berth wait --registered --timeout 50s", r"^$"),
             (
                 "berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same "
@@ -121,7 +130,7 @@ STEPS = [
     (
         "Stop. The record goes first, then the server; the exit status is the server's.",
         [
-            ("# docker stop", r"my-server: stopped"),
+            ("# docker stop web", r"my-server: stopped"),
             (f"# berth --registry $BERTH_REGISTRY ls {PARENT}", r"^$"),
         ],
     ),
@@ -130,6 +139,10 @@ STEPS = [
 
 @needs("process namespace")
 class FirstHour(unittest.TestCase):
+    @staticmethod
+    def show(text):
+        """Gets the transcript piece by piece."""
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="e2e-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -150,17 +163,17 @@ class FirstHour(unittest.TestCase):
         if command.startswith("docker run"):
             self.box.start(dockerfile("ENTRYPOINT") + dockerfile("CMD"), self.log)
             return 0, ""
-        if command.startswith("kill"):
+        if command == "docker kill zookeeper":
             self.server.kill()
             return 0, ""
-        if command.startswith("start"):
+        if command == "docker start zookeeper":
             self.server.restart()
             return 0, ""
         if command.startswith("docker logs"):
             wait_until(lambda: self.log.read_text().count(" runs, pid ") == 2,
                 "the new program runs", patience=20)
             return 0, "".join(re.findall(r".* runs, pid .*\n", self.log.read_text()))
-        if command == "docker stop":
+        if command == "docker stop web":
             os.kill(int(self.box.pid), 15)
             self.assertEqual(self.box.wait(), 0, self.log.read_text())
             return 0, "".join(re.findall(r"(?m)^my-server: stopped\n", self.log.read_text()))
@@ -197,17 +210,24 @@ class FirstHour(unittest.TestCase):
         return status, out.read_text()
 
     def transcript(self):
-        lines = [HEAD]
+        text = ""
+
+        def say(more):
+            nonlocal text
+            more = more.replace(str(self.folder), "$DIR")
+            self.show(more)
+            text += more
+
+        say(HEAD)
         for number, (title, commands) in enumerate(STEPS, 1):
-            lines.append(
-                f"## {number}. {title.partition('.')[0]}\n\n{title.partition('. ')[2]}\n\n"
+            say(f"## {number}. {title.partition('.')[0]}\n\n{title.partition('. ')[2]}\n\n"
                 "```console\n")
             for command, *expected in commands:
-                lines.append(
-                    f"{'$' if not command.startswith('#') else '#'} {command.removeprefix('# ')}\n")
-                lines.append(self.run_step(command, *expected))
-            lines.append("```\n\n")
-        return "".join(lines).replace(str(self.folder), "$DIR").rstrip() + "\n"
+                sign = "#" if command.startswith("#") else "$"
+                say(f"{sign} {command.removeprefix('# ')}\n")
+                say(self.run_step(command, *expected))
+            say("```\n\n")
+        return text.rstrip() + "\n"
 
     def test_from_installation_to_stop(self):
         with ZooKeeper() as self.server:
@@ -245,5 +265,17 @@ class FirstHour(unittest.TestCase):
         self.assertEqual(self.box.wait(), 0, self.log.read_text())
 
 
+def show():
+    """Runs it for a person; returns the exit status."""
+    FirstHour.show = staticmethod(lambda text: print(text, end="", flush=True))
+    result = unittest.TextTestRunner(verbosity=0).run(
+        FirstHour("test_from_installation_to_stop"))
+    for _, reason in result.skipped:
+        print(f"The first hour cannot be shown here: {reason}")
+    return 1 if result.skipped or not result.wasSuccessful() else 0
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--show"]:
+        sys.exit(show())
     unittest.main()
