@@ -44,6 +44,8 @@ int verb_purge(struct cli *cli);
 int verb_status(struct cli *cli);
 /* bridge.c */
 int verb_bridge(struct cli *cli);
+/* xds_dump.c */
+int verb_xds_dump(struct cli *cli);
 /* history.c */
 int verb_history(struct cli *cli);
 /* top.c */

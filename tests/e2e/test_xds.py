@@ -169,6 +169,19 @@ class Program(XdsTest):
         shown = json.loads(dump(agent, f"_jmx._tcp.{NAME}").stdout)
         self.assertEqual(shown["endpoints"]["endpoints"], [])
 
+    def test_berth_prints_the_same(self):
+        self.members.put("c1", 8001)
+        agent = self.agent().start()
+        shown = subprocess.run([PROGRAMS / "berth", "--socket", agent.socket, "xds-dump", NAME],
+            env={**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)}, capture_output=True, text=True,
+            timeout=60, check=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(shown.stdout, dump(agent, NAME).stdout)
+        absent = subprocess.run([PROGRAMS / "berth", "--socket", agent.socket, "xds-dump", NAME],
+            env={**os.environ, "BERTH_LIBEXECDIR": str(self.folder)}, capture_output=True,
+            text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+        self.assertEqual(absent.returncode, 1)
+        self.assertIn("it is a package of its own", absent.stderr)
+
     def test_a_dump_without_an_agent_says_so(self):
         agent = self.agent()
         result = dump(agent, NAME)
