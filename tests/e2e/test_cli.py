@@ -85,10 +85,10 @@ class Usage(AgentTest):
             (["--registry", f"dir:{self.folder}/none", "--socket", "x", "ls", "/"], "exclude"),
             (["--registry", f"dir:{self.folder}/none", "purge", "--id", "x"], "--persistence"),
             (["--registry", f"dir:{self.folder}/none", "bind", "/a"], "--file"),
-            (["--registry", "foo:x", "ls", "/"], "dir:/path and zookeeper://"),
-            (["--registry", "/path", "ls", "/"], "dir:/path and zookeeper://"),
-            (["--registry", "", "ls", "/"], "dir:/path and zookeeper://"),
-            (["--registry", "zk://h", "ls", "/"], "dir:/path and zookeeper://"),
+            (["--registry", "foo:x", "ls", "/"], "dir:/path, zookeeper://"),
+            (["--registry", "/path", "ls", "/"], "dir:/path, zookeeper://"),
+            (["--registry", "", "ls", "/"], "dir:/path, zookeeper://"),
+            (["--registry", "zk://h", "ls", "/"], "dir:/path, zookeeper://"),
             (["find", "--persistence", "forever"],
                 "container, application-attempt, application or permanent"),
             (["ls", "/", "--", "true"], "takes no command"),
@@ -100,7 +100,7 @@ class Usage(AgentTest):
                 self.assertEqual(result.stdout, "")
 
     def test_the_environment_names_a_registry_by_its_url_too(self):
-        for value, words in ("/path", "dir:/path and zookeeper://"), ("", "BERTH_REGISTRY"):
+        for value, words in ("/path", "dir:/path, zookeeper://"), ("", "BERTH_REGISTRY"):
             result = berth("mknode", "/a", environment={"BERTH_REGISTRY": value})
             self.assertEqual(result.returncode, 2)
             self.assertIn(words, result.stderr)

@@ -257,8 +257,8 @@ static enum announce_action decide_down""",
     Bug(
         "a stream never says that it is stale",
         "agent/api/watch.c",
-        "	api_stream_send(&watch->stream, names[event], path ? buffer_text(&members) : "
-        "NULL);",
+        "	api_stream_send(&watch->stream, names[event],\n"
+        "		path ? buffer_text(&members) : api_stream_heard(api, heard));",
         "	if (path) {\n"
         "		api_stream_send(&watch->stream, names[event], buffer_text(&members));\n	}",
         {"watch_of(stream)->observer.state == CACHE_OBSERVER_STALE": "!stream"},
