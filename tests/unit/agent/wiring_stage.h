@@ -131,7 +131,7 @@ static inline struct wiring *wiring_begin(struct wiring *wiring, const char *tex
 	agent->started = ev_time();
 	ev_async_init(&agent->reconsider, on_reconsider);
 	agent->reconsider.data = agent;
-	agent->registry = memory_open("wiring", &registry);
+	agent->lookups = agent->registry = memory_open("wiring", &registry);
 	memory_on_task(agent->registry, on_task, wiring);
 	memory_put(agent->registry, "/app", "");
 	agent->scheduler = check_scheduler_create(agent->loop, 4);
