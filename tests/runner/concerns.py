@@ -17,6 +17,9 @@ from .programs import SOURCE
 
 # (files, programs): the first that fits. All below lib/ and agent/ have tests of their folder too.
 AROUND = [
+    ("agent/api/lookup.c agent/api/poll.c", "e2e/lookups"),
+    ("agent/api/names.c", "e2e/names"),
+    ("agent/api/order.c", "e2e/checks_api"),
     ("agent/serving/api.c agent/core/event.c agent/life/hooks.c agent/api/*",
         "e2e/socket e2e/agent_views"),
     ("agent/serving/cache.c agent/cache/*", "e2e/lookups"),

@@ -22,17 +22,23 @@ def make(runner, targets, output):
     return status
 
 
-def make_programs(runner, programs):
-    """Returns the programs, adopted by the runner; or a single failed one, with make's output."""
+def make_failure(runner, programs):
+    """Makes them. Returns None; or a single failed one in place of all, with make's output."""
     commands = [pathlib.Path(program.command[0]) for program in programs]
     targets = [str(command.relative_to(runner.build)) for command in commands
         if command.is_relative_to(runner.build)]
     # Programs that are compiled need nothing else; scripts drive the real programs.
     tools = [] if len(targets) == len(programs) else ["check-tools"]
     output = runner.build / "make.out"
-    if make(runner, [*tools, *targets], output) != 0:
-        failure = Program("make", runner.build.name, [])
-        failure.output = output.read_text(errors="replace")
-        failure.fail(f"make failed in {runner.build}")
-        programs = [failure]
-    return runner.adopt(programs)
+    if make(runner, [*tools, *targets], output) == 0:
+        return None
+    failure = Program("make", runner.build.name, [])
+    failure.output = output.read_text(errors="replace")
+    failure.fail(f"make failed in {runner.build}")
+    return failure
+
+
+def make_programs(runner, programs):
+    """Returns the programs, adopted by the runner; or a single failed one, with make's output."""
+    failure = make_failure(runner, programs)
+    return runner.adopt([failure] if failure else programs)

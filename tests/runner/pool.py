@@ -12,7 +12,7 @@ import os
 import pathlib
 
 from .concerns import concerned, near
-from .make import make_programs
+from .make import make_failure, make_programs
 from .plain import plain_programs, pool_of
 from .programs import GROUPS, SOURCE, Program, programs_of
 from .report import show
@@ -113,13 +113,17 @@ def run_concerned(runner, files):
             raise SystemExit(f"{path}: not a file of {SOURCE}")
     names = [str(path.relative_to(SOURCE)) for path in paths]
 
-    def make_some(labels):
-        chosen = [program for program in pool_of(runner.build) if program.label in labels]
-        return make_programs(runner, chosen) if chosen else []
+    def labelled(labels):
+        return [program for program in pool_of(runner.build) if program.label in labels]
 
-    programs = make_some(set().union(*map(near, names)))
-    if not any(program.failures for program in programs):
-        programs = make_some(set().union(*(concerned(name, runner.build) for name in names)))
+    # The runner copies the real programs when it first adopts tests: after all of them are made.
+    beside = labelled(set().union(*map(near, names)))
+    failure = make_failure(runner, beside) if beside else None
+    if failure:
+        programs = runner.adopt([failure])
+    else:
+        chosen = labelled(set().union(*(concerned(name, runner.build) for name in names)))
+        programs = make_programs(runner, chosen) if chosen else []
     options = runner.options
     with shared_server(runner, programs) as variables:
         runner.shared = variables

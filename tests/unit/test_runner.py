@@ -1,5 +1,7 @@
 """The runner's pool: which program begins when, and the times by which it decides."""
 
+import argparse
+import contextlib
 import os
 import pathlib
 import shutil
@@ -12,7 +14,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
 sys.path.insert(0, str(SOURCE / "tests"))
 
-from runner import pool, times
+from runner import make, pool, times
 from runner.concerns import concerned, near
 from runner.programs import Program
 
@@ -172,6 +174,29 @@ class Concerns(unittest.TestCase):
         with tempfile.TemporaryDirectory() as empty:
             found = concerned("tests/support/memory_backend.c", pathlib.Path(empty))
         self.assertLessEqual({"unit/agent/cache/cache", "registry/random"}, found)
+
+    def test_of_a_handler_the_requests_that_reach_it(self):
+        self.assertIn("e2e/lookups", concerned("agent/api/lookup.c", BUILD))
+        self.assertIn("e2e/agent_views", concerned("agent/api/views.c", BUILD))
+
+    def test_nothing_is_adopted_before_all_is_made(self):
+        """The runner copies the real programs when it adopts tests: made later, they would be those
+        of the sources before the change."""
+        calls = []
+        runner = Recorder()
+        runner.build, runner.processes = BUILD, None
+        runner.options = argparse.Namespace(jobs=1, load=1)
+        runner.adopt = lambda programs: calls.append("adopt") or []
+        self.replace(make, "make", lambda *_: calls.append("make") or 0)
+        self.replace(pool, "shared_server", lambda *_: contextlib.nullcontext({}))
+        self.replace(pool, "near", lambda *_: {"unit/lib/base/path"})
+        self.replace(pool, "concerned", lambda *_: {"unit/lib/base/path", "e2e/cli"})
+        pool.run_concerned(runner, [SOURCE / "lib/base/path.c"])
+        self.assertEqual(calls, ["make", "make", "adopt"])
+
+    def replace(self, module, name, value):
+        self.addCleanup(setattr, module, name, getattr(module, name))
+        setattr(module, name, value)
 
     def test_programs_of_the_folder_are_made_first(self):
         self.assertIn("unit/lib/base/path", near("lib/base/path.c"))
