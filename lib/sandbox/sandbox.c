@@ -126,8 +126,9 @@ static const int common_calls[] = {
 	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(shutdown), SCMP_SYS(getsockopt),
 	SCMP_SYS(setsockopt), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(poll),
 	SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(select), SCMP_SYS(_newselect),
-	SCMP_SYS(pselect6), SCMP_SYS(close), SCMP_SYS(pipe), SCMP_SYS(pipe2), SCMP_SYS(eventfd2),
-	SCMP_SYS(fstat), SCMP_SYS(lseek),
+	SCMP_SYS(pselect6), SCMP_SYS(pselect6_time64), SCMP_SYS(close), SCMP_SYS(pipe),
+	SCMP_SYS(pipe2), SCMP_SYS(eventfd2), SCMP_SYS(fstat), SCMP_SYS(fstat64), SCMP_SYS(lseek),
+	SCMP_SYS(_llseek),
 	/* memory */
 	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
 	/* signals, and the end */
@@ -139,7 +140,8 @@ static const int common_calls[] = {
 	SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64), SCMP_SYS(nanosleep),
 	SCMP_SYS(getrandom),
 	/* identity: ZooKeeper's client logs it, OpenSSL asks for it */
-	SCMP_SYS(uname), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid)
+	SCMP_SYS(uname), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
+	SCMP_SYS(getuid32), SCMP_SYS(geteuid32), SCMP_SYS(getgid32), SCMP_SYS(getegid32)
 };
 
 static const int thread_calls[] = { SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
@@ -147,6 +149,36 @@ static const int thread_calls[] = { SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
 
 static const int server_calls[] = { SCMP_SYS(accept4), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait),
 	SCMP_SYS(epoll_pwait), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_settime64) };
+
+#if defined(SYS_socketcall) && defined(SYS_socket) && defined(__GLIBC__)
+/*
+ * For sockets libc makes one system call here, whose arguments lie in memory, where no filter sees
+ * them. These take the place of libc's functions, for the libraries of the program too, and make
+ * the calls whose arguments the filter judges.
+ */
+#pragma GCC visibility push(default)
+int socket(int family, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, family, type, protocol);
+}
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+	return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
+ssize_t sendto(int fd, const void *bytes, size_t len, int flags, __CONST_SOCKADDR_ARG address,
+	socklen_t address_len)
+{
+	return syscall(SYS_sendto, fd, bytes, len, flags, address.__sockaddr__, address_len);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
+#pragma GCC visibility pop
+#endif
 
 /* A call that this architecture does not have needs no rule. */
 static bool add(scmp_filter_ctx filter, uint32_t action, int call, unsigned count,
@@ -250,7 +282,10 @@ static bool allow_reading_files(scmp_filter_ctx filter)
 		allow_if(filter, SCMP_SYS(open),
 			SCMP_A1_64(SCMP_CMP_MASKED_EQ, writing, O_RDONLY)) &&
 		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 0, NULL) &&
-		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(stat), 0, NULL);
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(stat), 0, NULL) &&
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(stat64), 0, NULL) &&
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fstatat64), 0, NULL) &&
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(statx), 0, NULL);
 }
 
 static bool fill(scmp_filter_ctx filter, unsigned rights)

@@ -163,7 +163,7 @@ Test(cage, connects_to_the_agent)
 
 static int allocate_much(void)
 {
-	return malloc((size_t)4 << 30) ? 0 : -1;
+	return malloc(SIZE_MAX / 2 < (size_t)1 << 31 ? SIZE_MAX / 2 : (size_t)1 << 32) ? 0 : -1;
 }
 
 static int allocate_some(void)

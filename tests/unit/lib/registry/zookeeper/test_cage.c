@@ -171,7 +171,7 @@ static int run_a_thread(void)
 
 static int allocate_much(void)
 {
-	return malloc((size_t)4 << 30) ? 0 : -1;
+	return malloc(SIZE_MAX / 2 < (size_t)1 << 31 ? SIZE_MAX / 2 : (size_t)1 << 32) ? 0 : -1;
 }
 
 Test(cage, leaves_tcp_connections_and_threads)
