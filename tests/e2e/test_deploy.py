@@ -18,6 +18,7 @@ from ports import reserve_port
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
+HOST = DEPLOY / "host"
 
 
 def deployment(name):
@@ -182,6 +183,25 @@ class Compose(unittest.TestCase):
         sample = set(re.findall(r"\$\{([A-Z_]+)",
             (DEPLOY.parent / "conf" / "berth.ini").read_text()))
         self.assertLessEqual(set(self.file["services"]["berth"]["environment"]), sample)
+
+
+class Host(unittest.TestCase):
+    def test_the_agent_knows_every_word_of_the_configurations(self):
+        for name in "berth.ini", "container.ini":
+            with self.subTest(file=name):
+                result = subprocess.run([BUILD / "berthd", "-t", "--strict", "-c", HOST / name],
+                    capture_output=True, text=True, timeout=PATIENCE, check=False,
+                                        env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)})
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_only_the_registry_of_the_container_is_writable(self):
+        services = yaml.safe_load((HOST / "compose.yaml").read_text())["services"]
+        mounts = [volume.split(":") for volume in services["berth"]["volumes"]
+            if volume.startswith("/run/berth")]
+        containers = re.search("^containers = (.*)$", (HOST / "berth.ini").read_text(), re.M)[1]
+        inside = re.search("^url = host:(.*)$", (HOST / "container.ini").read_text(), re.M)[1]
+        self.assertEqual(mounts, [[f"{containers}/web-1", inside, "ro"],
+            [f"{containers}/web-1/registry", f"{inside}/registry"]])
 
 
 del AgentTest
