@@ -1,5 +1,6 @@
 #include "agent/cache/make.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,10 +127,11 @@ static struct cache_body *make_node(const struct cache_entry *data, struct err *
 }
 
 /* Paths, and foreign names with their escapes, need no others. */
-static void write_names(struct buffer *out, char *const *paths, size_t count, size_t skip)
+static void write_names(
+	struct buffer *out, char *const *paths, size_t first, size_t count, size_t skip)
 {
-	for (size_t i = 0; i < count; i++) {
-		buffer_printf(out, "%s\"%s\"", i ? "," : "", paths[i] + skip);
+	for (size_t i = first; i < first + count; i++) {
+		buffer_printf(out, "%s\"%s\"", i > first ? "," : "", paths[i] + skip);
 	}
 }
 
@@ -146,10 +148,9 @@ static struct cache_body *make_node_list(const struct cache_entry *children, str
 	buffer_init(&out, SIZE_MAX);
 	write_stat(&out, &list->stat);
 	buffer_append_text(&out, ",\"names\":[");
-	write_names(&out, list->children, list->stat.children, skip);
+	write_names(&out, list->children, 0, list->stat.children, skip);
 	buffer_append_text(&out, "],\"foreign\":[");
-	write_names(&out, list->children ? list->children + list->stat.children : NULL,
-		list->stat.foreign, skip);
+	write_names(&out, list->children, list->stat.children, list->stat.foreign, skip);
 	buffer_append_text(&out, "]}");
 	return take_text(&out, path, NULL, err);
 }
@@ -273,6 +274,22 @@ static bool make_absent(struct answer *answer)
 	return true;
 }
 
+/* A kind of answer that needs no data has NULL in their place, and likewise children. */
+static struct cache_body *make_body(const struct answer *answer, struct cache_entry *data,
+	const struct cache_entry *children, struct err *err)
+{
+	if (!data) {
+		assert(children);
+		return answer->kind == CACHE_LIST ? make_list(children, err)
+						  : make_node_list(children, err);
+	}
+	if (!children) {
+		return answer->kind == CACHE_RESOLVE ? make_resolve(data, answer->filter, err)
+						     : make_node(data, err);
+	}
+	return make_stat(data, children, err);
+}
+
 enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 {
 	if (make_absent(answer)) {
@@ -298,11 +315,7 @@ enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 		return CACHE_WAITING;
 	}
 	struct err found = ERR_INIT;
-	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, answer->filter, &found)
-		: kind == CACHE_LIST                    ? make_list(children, &found)
-		: kind == CACHE_NODE                    ? make_node(data, &found)
-		: kind == CACHE_NODE_LIST               ? make_node_list(children, &found)
-							: make_stat(data, children, &found);
+	struct cache_body *body = make_body(answer, data, children, &found);
 	cache_answer_publish(answer, body, &need, &found);
 	return CACHE_READY;
 }
