@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import stat
@@ -20,8 +21,10 @@ from berth import PROGRAMS, Answer, UnixConnection, berth, service_record, wait_
 from figures import figure, seconds
 from hosting import WEB, BridgeTest, serves
 from lifecycle import Shared, on_both
+from rights import needs
 
 F_OFD_SETLK = 37
+SOURCE = pathlib.Path(os.environ["BERTH_SRC_DIR"]).resolve()
 FLOOD = """
 import os, sys
 while not os.path.exists(sys.argv[1]):
@@ -50,6 +53,39 @@ class Records(BridgeTest):
         self.await_gone(f"{WEB}/c1")
         figure(self, f"gone {seconds(time.monotonic() - begin)} after the kill")
         wait_until(lambda: self.part(host, "web-1")["records"] == [], "nothing is left of it")
+
+    @needs("users")
+    def test_the_capabilities_of_the_systemd_drop_in_are_enough(self):
+        """Its user is root; the container's records are another user's, who lets nobody read."""
+        text = (SOURCE / "deploy/host/bridge.conf").read_text()
+        names = re.search("^CapabilityBoundingSet=(.+)$", text, re.M)[1].lower().split()
+        kept = ",".join(["-all", *(name.replace("cap_", "+") for name in names)])
+        agent = self.agent("host", bridge={"containers": self.containers},
+            **{"container *": {"allow": "/users/joe/web/**", "owner": "65534:65534"}})
+        program = self.folder / "berthd"
+        program.write_text(
+            f'#!/bin/sh\nexec setpriv --bounding-set={kept} {PROGRAMS}/berthd "$@"\n')
+        program.chmod(0o755)
+        agent.program = program
+        agent.start()
+        status = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text()
+        capabilities = int(re.search(r"^CapEff:\s+(\w+)$", status, re.M)[1], 16)
+        self.assertEqual(capabilities.bit_count(), len(names))
+        registry = self.container("web-1")
+        self.assertEqual(registry.stat().st_uid, 65534)
+        registry.chmod(0o700)
+        file = self.record_file()
+        file.chmod(0o644)
+        for folder in (self.folder, self.containers):
+            folder.chmod(0o755)
+        owner = subprocess.Popen([PROGRAMS / "berth", "--registry", f"dir:{registry}", "bind", "-p",
+            "--ephemeral", f"{WEB}/c1", "--file", file], user=65534, group=65534, extra_groups=[],
+            umask=0o077, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.addCleanup(owner.wait)
+        self.addCleanup(owner.kill)
+        self.await_record(f"{WEB}/c1")
+        owner.kill()
+        self.await_gone(f"{WEB}/c1")
 
     def test_a_frozen_owner_keeps_its_record(self):
         self.host()
@@ -129,8 +165,9 @@ class Records(BridgeTest):
         """A file system is mounted on registry/ after the agent has made it: here a rename."""
         host = self.host()
         registry = self.container("web-1")
-        self.register(registry, f"{WEB}/c1")
+        owner = self.register(registry, f"{WEB}/c1")
         self.await_record(f"{WEB}/c1")
+        owner.send_signal(signal.SIGSTOP)  # else it would bind its record again, in the new one
         registry.rename(self.folder / "old")
         self.await_gone(f"{WEB}/c1")
         wait_until(registry.is_dir, "another one is made")
