@@ -54,7 +54,7 @@ class Records(BridgeTest):
         figure(self, f"gone {seconds(time.monotonic() - begin)} after the kill")
         wait_until(lambda: self.part(host, "web-1")["records"] == [], "nothing is left of it")
 
-    @needs("users")
+    @needs("users", "reading")
     def test_the_capabilities_of_the_systemd_drop_in_are_enough(self):
         """Its user is root; the container's records are another user's, who lets nobody read."""
         text = (SOURCE / "deploy/host/bridge.conf").read_text()

@@ -81,6 +81,10 @@ def look_into_a_process(_folder):
 RIGHTS = {
     "users": ("to become other users", become_other_users,
         "root, in a container with the capabilities CHOWN, SETUID and SETGID"),
+    "reading": ("to read what others hide, by a capability alone",
+        ["setpriv", "--bounding-set=-all,+dac_read_search", "sh", "-c",
+            "grep -q '^CapEff:.*4$' /proc/self/status", "sh"],
+        "root, in a container with the capabilities DAC_READ_SEARCH and SETPCAP"),
     "mounts": ("to mount file systems",
         ["sh", "-c", 'mount -t tmpfs none "$1" && umount "$1"', "sh"],
         "root, outside of a container, or docker run --privileged"),
