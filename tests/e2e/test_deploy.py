@@ -4,17 +4,22 @@ they ask it."""
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import subprocess
+import textwrap
 import unittest
 import urllib.request
 
 import manifests
 import yaml
 from berth import BUILD, PATIENCE, AgentTest, wait_until
+from hosting import WEB, BridgeTest
 from kubectl import customized, needs_kubectl, strange_fields
+from lifecycle import Directory
 from ports import reserve_port
+from rights import needs
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -185,26 +190,195 @@ class Compose(unittest.TestCase):
         self.assertLessEqual(set(self.file["services"]["berth"]["environment"]), sample)
 
 
-class Host(unittest.TestCase):
+class Host(BridgeTest):
+    """deploy/host: a host's agent and its containers."""
+
+    registry_kind = Directory
+
     def test_the_agent_knows_every_word_of_the_configurations(self):
-        for name in "berth.ini", "container.ini":
+        data = manifests.load((HOST / "kubernetes/configmap.yaml").read_text())[0]["data"]
+        for name, text in (*((name, (HOST / name).read_text())
+                for name in ("berth.ini", "container.ini")), *data.items()):
             with self.subTest(file=name):
-                result = subprocess.run([BUILD / "berthd", "-t", "--strict", "-c", HOST / name],
-                    capture_output=True, text=True, timeout=PATIENCE, check=False,
-                                        env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)})
-                self.assertEqual(result.returncode, 0, result.stderr)
+                self.check_configuration(text)
+        for file in sorted((HOST / "nomad").glob("*.hcl")):
+            with self.subTest(file=file.name):
+                text = re.search(r"data *= <<-EOT\n(.*?)\n *EOT\n", file.read_text(), re.S)[1]
+                self.assertEqual(re.findall(r"(?<!\$)\$\{.*?\}", text), [],
+                    "HCL would replace these")
+                self.check_configuration(re.sub(r'\{\{ env "NOMAD_ADDR_\w+" \}\}',
+                    "192.0.2.7:8080", re.sub(r'\{\{ env "NOMAD_ALLOC_INDEX" \}\}', "3",
+                        re.sub(r'\{\{ env "\w+(NAME|ID)" \}\}', "web", text))))
+
+    def check_configuration(self, text):
+        file = self.folder / "trial.ini"
+        file.write_text(textwrap.dedent(text))
+        registry = "zookeeper://10.0.0.1:2181/registry"
+        result = subprocess.run([BUILD / "berthd", "-t", "--strict", "-c", file],
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+            env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_REGISTRY": registry,
+                "POD_IP": "192.0.2.7"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def mounts(self):
+        """By deployment, (the host's folder, where it is in the container, whether it is read
+        only) of what a container has of its subdirectory."""
+        services = yaml.safe_load((HOST / "compose.yaml").read_text())["services"]
+        yield "compose", "web-1", [volume.split(":") for volume in services["berth"]["volumes"]]
+        nomad = re.findall(r'"(/run/berth/.*?:.*?)"', (HOST / "nomad/web.nomad.hcl").read_text())
+        yield "nomad", "web-${NOMAD_ALLOC_ID}", [volume.split(":") for volume in nomad]
+        pod = manifests.load((HOST / "kubernetes/deployment.yaml").read_text())[0]
+        volumes = {volume["name"]: volume.get("hostPath", {}).get("path")
+            for volume in pod["spec"]["template"]["spec"]["volumes"]}
+        yield "kubernetes", "$(POD_NAME)", [[f"{volumes[mount['name']]}/{mount['subPathExpr']}",
+            mount["mountPath"], *(["ro"] if mount.get("readOnly") else [])]
+            for mount in manifests.containers_of(pod)["berth"]["volumeMounts"]
+            if "subPathExpr" in mount]
 
     def test_only_the_registry_of_the_container_is_writable(self):
-        services = yaml.safe_load((HOST / "compose.yaml").read_text())["services"]
-        mounts = [volume.split(":") for volume in services["berth"]["volumes"]
-            if volume.startswith("/run/berth")]
         containers = re.search("^containers = (.*)$", (HOST / "berth.ini").read_text(), re.M)[1]
         inside = re.search("^url = host:(.*)$", (HOST / "container.ini").read_text(), re.M)[1]
-        self.assertEqual(mounts, [[f"{containers}/web-1", inside, "ro"],
-            [f"{containers}/web-1/registry", f"{inside}/registry"]])
+        for name, subdirectory, mounts in self.mounts():
+            with self.subTest(deployment=name):
+                own = [mount for mount in mounts if mount[0].startswith("/run/berth")]
+                self.assertEqual(own, [[f"{containers}/{subdirectory}", inside, "ro"],
+                    [f"{containers}/{subdirectory}/registry", f"{inside}/registry"]])
+
+    def test_every_manifest_is_well_formed(self):
+        for file in sorted((HOST / "kubernetes").glob("*.yaml")):
+            with self.subTest(file=file.name):
+                manifests.load(file.read_text())
+        text = (HOST / "kubernetes/daemonset.yaml").read_text()
+        for good, bad in (("HostToContainer", "HostToPod"), ("DirectoryOrCreate", "Folder"),
+                ("maxUnavailable: 1", "maxUnavailable: one"), ("Exists", "Anything")):
+            with self.subTest(bad=bad), self.assertRaises(AssertionError):
+                self.assertIn(good, text)
+                manifests.load(text.replace(good, bad))
+        text = (HOST / "kubernetes/deployment.yaml").read_text()
+        with self.assertRaisesRegex(AssertionError, "nobody sets POD_NAME"):
+            manifests.load(text.replace("name: POD_NAME", "name: NAME"))
+
+    @needs_kubectl
+    def test_kubectl_knows_every_field_and_builds_the_base(self):
+        found = customized(HOST / "kubernetes")
+        self.assertEqual(set(found), {"ConfigMap", "DaemonSet", "Deployment"})
+        for name in "daemonset.yaml", "deployment.yaml":
+            with self.subTest(file=name):
+                ours = manifests.load((HOST / "kubernetes" / name).read_text())[0]
+                self.assertEqual(strange_fields(ours), set())
+        wrong = manifests.load((HOST / "kubernetes/daemonset.yaml").read_text())[0]
+        wrong["spec"]["updateStrategie"] = wrong["spec"].pop("updateStrategy")
+        self.assertIn("updateStrategie of spec", strange_fields(wrong))
+
+    @needs("mounts")
+    def test_the_units_directories_are_what_the_agent_takes(self):
+        """What the template unit runs makes a container with a file system of its own, and takes
+        it away."""
+        unit = (HOST / "berth-container@.service").read_text().replace("%i", "web-1").replace(
+            "/run/berth/containers", str(self.containers))
+
+        def run_all(key):
+            for line in re.findall(f"^{key}=(.*)$", unit, re.M):
+                subprocess.run(shlex.split(line), check=True, umask=0o022)
+
+        host = self.host()
+        run_all("ExecStart")
+        registry = self.containers / "web-1/registry"
+        self.addCleanup(subprocess.run, ["umount", "-lq", registry], check=False)
+        wait_until(lambda: (self.part(host, "web-1") or {}).get("unbounded") is False,
+            "the agent has seen its file system")
+        self.assertEqual(self.part(host, "web-1")["state"], "served")
+        owner = self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        owner.kill()
+        owner.wait()
+        self.await_gone(f"{WEB}/c1")
+        run_all("ExecStop")
+        wait_until(lambda: self.part(host, "web-1") is None, "the container has gone")
+        self.assertEqual(os.listdir(self.containers), [])
+
+    @needs("mount namespace")
+    def test_subdirectories_that_ended_containers_leave_are_removed(self):
+        host = self.host()
+        for name in "web-1", "web-10", "web-2":
+            self.container(name)
+        owner = self.register(self.containers / "web-1/registry", f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        inside = self.folder / "inside"
+        inside.mkdir()
+        ready = self.folder / "ready"
+        pod = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c",
+            'mount --bind "$1" "$2" && touch "$3" && exec sleep 1000000', "sh",
+            self.containers / "web-1", inside, ready])
+        self.addCleanup(pod.wait)
+        self.addCleanup(pod.kill)
+        wait_until(ready.exists, "web-1 runs")
+
+        def remove(minutes):
+            result = subprocess.run([HOST / "remove-unused", self.containers, minutes],
+                capture_output=True, text=True, check=False, timeout=PATIENCE)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            return result.stdout
+
+        self.assertEqual(remove("10"), "")  # they are new
+        self.assertEqual(sorted(remove("0").splitlines()),
+            [f"removed {self.containers}/web-10", f"removed {self.containers}/web-2"])
+        wait_until(lambda: self.part(host, "web-2") is None, "the agent has let go of it")
+        self.assertEqual(os.listdir(self.containers), ["web-1"])
+        self.assertIsNotNone(self.record(f"{WEB}/c1"))
+        owner.kill()
+        owner.wait()
+        pod.kill()
+        pod.wait()
+        self.assertEqual(remove("0"), f"removed {self.containers}/web-1\n")
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
+    def test_systemd_knows_every_word_of_the_units(self):
+        drop_ins = self.folder / "berthd.service.d"
+        drop_ins.mkdir()
+        shutil.copy(HOST / "bridge.conf", drop_ins)
+        container = self.folder / "berth-container@web-1.service"
+        shutil.copy(HOST / "berth-container@.service", container)
+        for name in "berthd.service", "berthd.socket":
+            text = (BUILD / "init/systemd" / name).read_text()
+            (self.folder / name).write_text(
+                re.sub(r"[^\s=]*/sbin/berthd\b", f"{BUILD}/berthd", text))
+
+        def verify():
+            result = subprocess.run(["systemd-analyze", "verify", "--man=no",
+                "--recursive-errors=no", self.folder / "berthd.service", container],
+                capture_output=True, text=True, check=False, timeout=PATIENCE)
+            return result.stdout + result.stderr
+
+        self.assertEqual(verify(), "")
+        with open(drop_ins / "bridge.conf", "a", encoding="utf-8") as file:
+            file.write("WatchdogSecs=1s\n")
+        self.assertIn("WatchdogSecs", verify())
+
+    @needs("users")
+    @unittest.skipUnless(shutil.which("systemd-tmpfiles"), "systemd is not installed")
+    def test_tmpfiles_makes_the_directory(self):
+        root = self.folder / "root"
+        root.mkdir()
+        result = subprocess.run(["systemd-tmpfiles", f"--root={root}", "--create",
+            HOST / "tmpfiles.conf"], capture_output=True, text=True, check=False, timeout=PATIENCE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name in "run/berth", "run/berth/containers":
+            stat = (root / name).stat()
+            self.assertEqual((stat.st_mode & 0o7777, stat.st_uid), (0o755, 0))
+
+    def test_a_frozen_agent_is_replaced_before_its_session_is_over(self):
+        """The default session_timeout is 30 s."""
+        seconds = int(re.search(r"^WatchdogSec=(\d+)s$", (HOST / "bridge.conf").read_text(),
+            re.M)[1])
+        self.assertLessEqual(seconds, 15)
+        probe = manifests.containers_of(manifests.load((HOST / "kubernetes/daemonset.yaml").
+            read_text())[0])["berth"]["livenessProbe"]
+        self.assertLessEqual(probe["periodSeconds"] * probe["failureThreshold"]
+            + probe["timeoutSeconds"], 20)
 
 
-del AgentTest
+del AgentTest, BridgeTest
 
 if __name__ == "__main__":
     unittest.main()

@@ -38,27 +38,36 @@ CONTAINER = {
                         "readOnlyRootFilesystem": bool, "capabilities": {"drop": [str],
                             "add": [str]}},
     "volumeMounts": [{"name!": NAME, "mountPath!": ABSOLUTE, "readOnly": bool,
-        "subPath": re.compile(r"[^/].*")}],
+        "subPath": re.compile(r"[^/].*"), "subPathExpr": re.compile(r"[^/].*"),
+        "mountPropagation": re.compile("None|HostToContainer|Bidirectional")}],
 }
 VOLUME = {
     "name!": NAME, "configMap": {"name!": NAME}, "secret": {"secretName!": NAME, "optional": bool,
         "defaultMode": range(0o1000)},
     "emptyDir": {"medium": re.compile("|Memory"), "sizeLimit": QUANTITY},
+    "hostPath": {"path!": ABSOLUTE, "type": re.compile("|Directory|DirectoryOrCreate|Socket")},
 }
 POD = {
     "initContainers": [CONTAINER], "containers!": [CONTAINER], "volumes": [VOLUME],
     "terminationGracePeriodSeconds": NATURAL,
     "securityContext": {"fsGroup": NATURAL, "runAsNonRoot": bool,
         "seccompProfile": {"type!": re.compile("RuntimeDefault|Unconfined")}},
+    "tolerations": [{"operator": re.compile("Exists|Equal"), "key": str, "value": str,
+        "effect": re.compile("NoSchedule|PreferNoSchedule|NoExecute")}],
+    "priorityClassName": NAME,
 }
+TEMPLATE = {"metadata!": {"labels!": {"*": LABEL}, "annotations": STRINGS}, "spec!": POD}
 HEAD = {"apiVersion!": str, "kind!": str}
 KINDS = {
     ("v1", "ConfigMap"): {**HEAD, "metadata!": LABELS, "data!": STRINGS},
     ("v1", "Secret"): {**HEAD, "metadata!": LABELS, "type": str, "stringData!": STRINGS},
     ("apps/v1", "Deployment"): {**HEAD, "metadata!": LABELS, "spec!": {
         "replicas": NATURAL, "selector!": {"matchLabels!": {"*": LABEL}},
-        "template!": {"metadata!": {"labels!": {"*": LABEL}, "annotations": STRINGS},
-            "spec!": POD}}},
+        "template!": TEMPLATE}},
+    ("apps/v1", "DaemonSet"): {**HEAD, "metadata!": LABELS, "spec!": {
+        "selector!": {"matchLabels!": {"*": LABEL}}, "template!": TEMPLATE,
+        "updateStrategy": {"type!": re.compile("RollingUpdate|OnDelete"),
+            "rollingUpdate": {"maxUnavailable": NATURAL}}}},
     ("kustomize.config.k8s.io/v1beta1", "Kustomization"): {
         **HEAD, "resources!": [str], "images": [{"name!": str, "newName": str, "newTag": str}]},
 }
@@ -106,7 +115,7 @@ def containers_of(manifest):
 
 
 def dangling(manifest):
-    """Lines about what a Deployment names and does not have."""
+    """Lines about what a Deployment or a DaemonSet names and does not have."""
     pod = manifest["spec"]["template"]["spec"]
     found = []
     volumes = {volume["name"] for volume in pod["volumes"]}
@@ -130,6 +139,10 @@ def dangling(manifest):
         *(("variable", [variable["name"] for variable in one.get("env", ())]) for one in pods),
     ):
         found += [f"{what} {name} is there twice" for name in repeated(names)]
+    found += [f"{one['name']}: nobody sets {variable}" for one in pods
+        for mount in one.get("volumeMounts", ())
+        for variable in re.findall(r"\$\((.*?)\)", mount.get("subPathExpr", ""))
+        if variable not in [set_one["name"] for set_one in one.get("env", ())]]
     found += [f"volume {volume['name']} has {len(volume) - 1} sources" for volume in pod["volumes"]
         if len(volume) != 2]
     found += [f"{one['name']}: {variable['name']} has both or neither of value and valueFrom"
@@ -154,7 +167,7 @@ def load(text):
         if kind not in KINDS:
             raise AssertionError(f"nothing is known of {kind}")
         found = mismatches(document, KINDS[kind], document["kind"])
-        if not found and kind[1] == "Deployment":
+        if not found and kind[1] in ("Deployment", "DaemonSet"):
             found += dangling(document)
         if found:
             raise AssertionError("\n".join(found))
