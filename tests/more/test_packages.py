@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -186,6 +187,99 @@ class Debian(Temporary):
         needed = {one.split()[0] for one in self.field("berth",
             "Depends").split(",")} - {"init-system-helpers"}
         self.assertLessEqual(needed, listed)
+
+
+# A machine of its own above the files of this one: all that changes is in upper/.
+MACHINE = r"""
+set -e
+mount -t tmpfs none "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" none "$1/root"
+mount -t tmpfs none "$1/root/tmp"
+mount -t tmpfs none "$1/root/run"
+mount -t proc none "$1/root/proc"
+mount --bind /dev "$1/root/dev"
+cp "$2"/*.deb "$1/root/tmp"
+chroot "$1/root" sh -ec "$3"
+cd "$1/upper"
+find . -depth -print0 | tar --null --no-recursion --create --file="$2/changed.tar" --files-from=-
+"""
+# All packages, an agent that registers, and then neither of them.
+LIFE = r"""
+cd /tmp
+export DEBIAN_FRONTEND=noninteractive
+dpkg --install ./*.deb >installed 2>&1 || { cat installed >&2; exit 1; }
+cat >/etc/berth/conf.d/local.ini <<END
+[component]
+user = joe
+service_class = web
+instance = test
+name = n1
+[endpoint http]
+api = http://example.org/
+protocol = http
+address_type = uri
+address = http://192.0.2.7/
+END
+printf '[registry]\nurl = dir:/tmp/registry\n' >/etc/berth/berth.ini
+berthd -c /etc/berth/berth.ini >log 2>&1 &
+agent=$!
+berth wait --registered --timeout 60s || { cat log >&2; exit 1; }
+ls -A /var/lib/berth /run/berth >&2
+echo "the agent is $agent"
+dpkg --remove berth berth-xds libnss-berth libberth-dev libberth0 2>&1
+echo purging
+dpkg --purge berth 2>&1
+kill $agent
+wait $agent || :
+echo purged
+dpkg-query --show berth berth-xds libnss-berth libberth-dev libberth0 2>/dev/null || :
+"""
+# Files of dpkg itself, and of the programs that it tells of new files: insserv numbers the scripts
+# of other packages anew, too.
+OF_DPKG = re.compile(r"(var/lib/dpkg|var/cache|var/log|etc/ld\.so\.cache$|etc/[a-z]+-$|"
+    r"var/lib/systemd/deb-systemd|etc/\.pwd\.lock$|etc/init\.d/\.depend\.[a-z]+$|"
+    r"etc/rc[0-6S]\.d/[KS][0-9]{2}(?!berth))")
+
+
+@needs("mount namespace", "process namespace")
+class Purge(Temporary):
+    """The packages on a machine with dpkg, with an agent that has written its files."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.packages = build_debian()
+
+    def test_purging_leaves_nothing_and_removing_names_the_agent(self):
+        place = self.folder / "place"
+        place.mkdir()
+        for file in self.packages.values():
+            shutil.copy2(file, self.folder)
+        said = run("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+            "--kill-child", "sh", "-c", MACHINE, "sh", place, self.folder, LIFE)
+        agent = re.search(r"(?m)^the agent is (\d+)$", said)[1]
+        removing, _, purging = said.partition("\npurging\n")
+        self.assertIn("Purging configuration files for berth", purging)
+        self.assertIn(f"berth: an agent still runs, process {agent}, and keeps its records",
+            removing)
+        self.assertIn("kill -TERM", removing)
+        self.assertEqual(purging.partition("\npurged\n")[2].strip(), "")
+        with tarfile.open(self.folder / "changed.tar") as changed:
+            left = [name for name in map(self.left, changed) if name]
+        self.assertEqual(left, [])
+
+    def left(self, member):
+        """The name of what is not as it was before; "" for all else."""
+        name = member.name.removeprefix("./")
+        before = pathlib.Path("/", name)
+        if OF_DPKG.match(name):
+            return ""
+        if member.isdir():
+            return "" if before.is_dir() else name
+        if member.ischr():  # an overlay's mark of what was there and has gone
+            return f"no {name}" if os.path.lexists(before) else ""
+        same = member.isreg() and before.is_file() and before.stat().st_size == member.size
+        return "" if same else name
 
 
 # Settings with which apt reads nothing of this machine, and writes nothing to it.

@@ -1,0 +1,202 @@
+"""Berth for other machines: built with warnings as errors by Debian's cross compilers, against
+Debian's libraries for them. Unit tests, and the life of an agent with its records, its upgrade and
+its worker: i386 natively, arm64 in qemu.
+
+The programs are those of any build, except that they find their libraries where the tests have put
+them: with qemu's own option for a folder of libraries a program would see that folder as "/". qemu
+has no seccomp and no landlock, so arm64's worker has only the rest of its cage here.
+"""
+
+import gzip
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from berth import BUILD, PROGRAMS, AgentTest
+from rights import missing
+from zookeeper import share_zookeeper
+
+SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
+COMPILING = 1500  # seconds
+TESTING = 300
+# They read bytes, and count in sizes and times: there 32 bits or unsigned chars would show.
+QUICK = ("lib/base", "lib/record", "lib/dialect", "lib/render")
+# A million spoilt maps, and messages cut at each byte, take qemu minutes. Reader and writer of the
+# map are in tests/more/test_shared_memory.py for arm64, too.
+FOLDERS = (*QUICK, "lib/http", "lib/shared")
+
+# The kernel runs arm64's programs with qemu, in this user namespace alone.
+IN_QEMU = r"""
+set -e
+mount -t binfmt_misc none "$1"
+printf '%s' ':arm64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:'\
+'\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'\
+"$2:PF" >"$1/register"
+shift 2
+exec "$@"
+"""
+
+
+def run(*command, folder, **environment):
+    """Runs a command that must succeed; returns all that it says."""
+    kept = {name: value for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "BERTH_"))}
+    result = subprocess.run(list(map(str, command)), cwd=folder, env={**kept, **environment},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=COMPILING, check=False)
+    if result.returncode != 0:
+        raise AssertionError(f"{command} exited with {result.returncode}:\n{result.stdout[-5000:]}")
+    return result.stdout
+
+
+class Machine:
+    """A build for another machine, and how its programs are run here."""
+
+    def __init__(self, name, prefix, triplet, loader, folders=FOLDERS):
+        self.prefix, self.folders = prefix, folders
+        self.place = BUILD / "machines" / name
+        self.root = self.place / "root"
+        self.build = self.place / "build"
+        run(SOURCE / "packaging/sysroot", name, self.root, folder=SOURCE)
+        self.make(f"-Wl,--dynamic-linker={self.root}/lib/{loader},--disable-new-dtags,-rpath,"
+            f"{self.root}/lib/{triplet}:{self.root}/usr/lib/{triplet}")
+
+    def make(self, links):
+        self.build.mkdir(exist_ok=True)
+        run(SOURCE / "configure", f"--host={self.prefix}", "--enable-werror", "PKG_CONFIG=false",
+            f"CC={self.prefix}-gcc --sysroot={self.root}", f"LDFLAGS={links}", folder=self.build)
+        run("make", "-s", f"-j{os.cpu_count()}", "all", *self.unit_tests(), folder=self.build)
+
+    def unit_tests(self):
+        return [str(file.relative_to(SOURCE).with_suffix("")) for folder in self.folders
+            for file in sorted((SOURCE / "tests/unit" / folder).glob("test_*.c"))]
+
+
+class Machines(AgentTest):
+    """The tests of one machine; `before` is in front of each of its commands."""
+
+    before = ()
+    session_timeout = "60s"  # a session outlives an upgrade, however slow qemu is
+
+    def run_there(self, *command, **keywords):
+        return subprocess.run([*self.before, *map(str, command)], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=TESTING, check=False, **keywords)
+
+    def test_unit_tests(self):
+        environment = {**os.environ, "BERTH_BUILD_DIR": str(self.machine.build)}
+        for name in self.machine.unit_tests():
+            with self.subTest(program=name):
+                result = self.run_there(self.machine.build / name, env=environment)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertRegex(result.stdout, r"(?m)^ok ")
+
+    def test_a_life_with_a_directory(self):
+        self.live(self.registry)
+
+    def test_a_life_with_zookeeper(self):
+        with share_zookeeper() as server:
+            self.live(server.url)
+
+    def live(self, registry):
+        """Start, look-up by the tools of both machines, upgrade, stop."""
+        agent = self.web_agent(registry=registry)
+        agent.program = self.folder / "berthd"
+        agent.program.write_text("#!/bin/sh\nexec " + " ".join(map(str, [*self.before,
+            self.machine.build / "berthd"])) + ' "$@"\n')
+        agent.program.chmod(0o755)
+        environment = {**os.environ, "BERTH_LIBEXECDIR": str(self.machine.build)}
+        agent.start(env=environment).wait_state("registered")
+        self.assertEqual(os.readlink(f"/proc/{agent.process.pid}/exe"), self.shown_as())
+        session = agent.status()["registry"]["session"]
+        self.look_up(agent)
+        agent.upgrade()
+        agent.wait_state("registered")
+        self.assertEqual(agent.status()["registry"]["session"], session)
+        self.look_up(agent)
+        if registry.startswith("zookeeper:"):
+            self.assertRegex(agent.read_log(), self.cage)
+        self.assertEqual(agent.stop(), 0)
+        here = subprocess.run([PROGRAMS / "berth", "--registry", registry, "resolve", agent.PATH],
+            env={**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)}, capture_output=True, text=True,
+            check=False)
+        self.assertIn("PathNotFound", here.stderr)
+
+    def look_up(self, agent):
+        for tool in ([PROGRAMS / "berth"], [*self.before, self.machine.build / "berth"]):
+            found = subprocess.run([*tool, "--socket", agent.socket, "resolve", agent.PATH],
+                capture_output=True, text=True, check=False, timeout=TESTING)
+            self.assertEqual(found.returncode, 0, found.stderr)
+            self.assertIn("http://127.0.0.1:8080/", found.stdout)
+
+
+class I386(Machines):
+    cage = "cage: seccomp, landlock, ports of the servers, no signals, no capabilities"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.machine = Machine("i386", "i686-linux-gnu", "i386-linux-gnu", "ld-linux.so.2")
+
+    def shown_as(self):
+        return str(self.machine.build / "berthd")
+
+
+class Arm64(Machines):
+    cage = "cage: no seccomp, no landlock, .*no capabilities, memory bounded"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.machine = Machine("arm64", "aarch64-linux-gnu", "aarch64-linux-gnu",
+            "ld-linux-aarch64.so.1", QUICK)
+        cls.qemu = shutil.which("qemu-aarch64-static")
+
+    def setUp(self):
+        super().setUp()
+        try:
+            subprocess.run([self.machine.build / "berth", "--version"], capture_output=True,
+                check=True)
+        except OSError:
+            if reason := missing("programs of other machines"):
+                self.skipTest(reason)
+            script, place = self.folder / "in-qemu", self.folder / "binfmt"
+            script.write_text(IN_QEMU)
+            place.mkdir()
+            self.before = ["unshare", "--user", "--map-root-user", "--mount", "sh", script, place,
+                self.qemu]
+
+    def shown_as(self):
+        return self.qemu
+
+    def test_packages(self):
+        """Debian's, by `make deb-arm64`: for that machine, with its libraries, and they run."""
+        run("make", "-s", "deb-arm64", folder=BUILD)
+        version = (SOURCE / "VERSION").read_text().strip()
+        libraries = {"berth": "libev4 libidn2-0 libinih1 libjansson4 libseccomp2 libzookeeper-mt2",
+            "berth-xds": "libev4 libjansson4 libnghttp2-14 libseccomp2",
+            "libberth0": "libjansson4", "libnss-berth": ""}
+        for name, needed in libraries.items():
+            file = BUILD / f"packages/deb-arm64/{name}_{version}_arm64.deb"
+            fields = run("dpkg-deb", "--field", file, "Architecture", "Depends", folder=SOURCE)
+            self.assertIn("Architecture: arm64\n", fields)
+            for library in ["libc6", *needed.split()]:
+                self.assertRegex(fields, rf"\b{library}\b")
+            run("dpkg-deb", "--extract", file, self.folder / "place", folder=SOURCE)
+        place = self.folder / "place"
+        heads = [file.read_bytes()[:19] for file in place.rglob("*") if file.is_file()]
+        machines = [head[18] for head in heads if head.startswith(b"\x7fELF")]
+        self.assertEqual(set(machines), {0xb7}, "EM_AARCH64")
+        self.assertGreaterEqual(len(machines), 6)
+        with gzip.open(place / "usr/share/doc/berth/berth.spdx.json.gz", "rt") as file:
+            materials = file.read()
+        self.assertNotIn('"versionInfo": "NOASSERTION"', materials)
+        self.assertNotIn("-cross", materials)
+        libraries = [self.qemu, "-L", self.machine.root]
+        for program in ("usr/sbin/berthd", "usr/bin/berth"):
+            self.assertIn(version, run(*libraries, place / program, "--version", folder=SOURCE))
+
+
+del AgentTest, Machines
+
+if __name__ == "__main__":
+    unittest.main()
