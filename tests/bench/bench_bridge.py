@@ -1,17 +1,21 @@
-"""From the kill of a container's process until another host's look-up lacks its record, with a real
-ZooKeeper between the two hosts' agents.
+"""From the kill of a container's processes until another host's look-up lacks its record, with a
+real ZooKeeper between the two hosts' agents; and what a hostile container costs the others.
 
-One host has BERTH_CONTAINERS containers (default 50) that live, and one whose only process is
-killed and started again, BERTH_ROUNDS times (default 1000). The other host follows the path: the
+One host has BERTH_CONTAINERS containers (default 50) that live, and one whose processes are killed
+and started again, BERTH_ROUNDS times (default 1000): at first a process that holds the record
+itself, then a main process and the agent that supervises it. The other host follows the path: the
 clock runs from the kill until a look-up there, made when its stream says DELETED, answers 404. Then
-the host's agent is killed and started again, BERTH_RESTARTS times (default 100). At last the kills
-again, and look-ups of a container, while another container changes its registry as fast as it can.
+the host's agent is killed and started again, BERTH_RESTARTS times (default 100). At last another
+container does one thing after another to its registry and its socket, as fast as it can, while
+those that live look up: in peace, next to the same work in a directory that is no container's and
+on another agent's socket, and next to the attack, BERTH_TURNS times (default 3) in turns.
 """
 
 import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +28,8 @@ CONTAINERS = int(os.environ.get("BERTH_CONTAINERS", "50"))
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1000"))
 RESTARTS = int(os.environ.get("BERTH_RESTARTS", "100"))
 LOOK_UPS = 5000
+TURNS = int(os.environ.get("BERTH_TURNS", "3"))
+ATTACK_S = 2  # before the first look-up that counts
 BASE = "/users/joe/web/prod/components"
 VICTIM = f"{BASE}/victim"
 
@@ -40,6 +46,7 @@ class Host:
         self.agent = Agent(folder / "host", url, {
             "agent": {"log_level": "warn"},
             "bridge": {"containers": self.containers},
+            "container hostile": {"allow": "/users/joe/**"},
             "container *": {"allow": "/users/joe/**", "rate": "1000"},
         }, session_timeout="30s")
         stack.callback(self.agent.end)
@@ -86,9 +93,46 @@ class Follower:
         return Answer(self.connection.getresponse()).status
 
 
-def kills_ms(host, follower, registry, rounds):
+class Process:
+    """A container's only process, which holds the record."""
+
+    def __init__(self, host, registry, _folder):
+        self.process = host.bind(registry, VICTIM)
+
+    def kill(self):
+        self.process.kill()
+
+    def wait(self):
+        self.process.wait()
+
+
+class Supervised:
+    """A main process, and the agent that starts it and holds its record."""
+
+    def __init__(self, _host, registry, folder):
+        self.agent = Agent(folder / "inside", f"host:{registry.parent}", {
+            "agent": {"log_level": "warn"},
+            "component": {"path": VICTIM},
+            "endpoint web": {"api": "http", "protocol": "HTTP", "address_type": "host/port",
+                "address": "10.0.0.1:80"},
+        }, command=["sleep", "1000000"])
+        self.agent.start(wait=False)
+
+    def kill(self):
+        pid = self.agent.process.pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for child in map(int, children):
+            os.kill(child, signal.SIGKILL)
+        self.agent.process.kill()
+
+    def wait(self):
+        self.agent.process.wait()
+
+
+def kills_ms(follower, make, rounds):
+    """`make` starts what is killed."""
     for _ in range(rounds):
-        owner = host.bind(registry, VICTIM)
+        owner = make()
         follower.wait("UPDATED")
         begin = time.monotonic()
         owner.kill()
@@ -99,23 +143,117 @@ def kills_ms(host, follower, registry, rounds):
         owner.wait()
 
 
-FLOOD = """
-import os
+# A script of the hostile container; $1: its registry.
+ATTACKS = {
+    "changes a file without end": """
 while True:
     open("x", "w").close()
     os.rename("x", "y")
+""",
+    "makes 100,000 nodes, over and over": """
+while True:
+    for i in range(100000):
+        os.makedirs(f"a{i // 1000}/n{i}")
+    shutil.rmtree(".", ignore_errors=True)
+""",
+    "makes links and FIFOs without end": """
+while True:
+    for i in range(100):
+        os.symlink("/", f"link{i}")
+        os.link(f"link{i}", f"hard{i}", follow_symlinks=False)
+        os.mkfifo(f"fifo{i}")
+    for name in os.listdir("."):
+        if name[:4] in ("link", "hard", "fifo"):
+            os.unlink(name)
+""",
+    "replaces a live record without end": """
+node = "users/joe/web/prod/components/hostile"
+os.makedirs(node)
+os.chdir(node)
+owner = open("_owner", "w")
+owner.write("pid 1\\n")
+owner.flush()
+fcntl.fcntl(owner, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+for i in itertools.count():
+    with open("_new", "w") as file:
+        file.write('{"type": "JSONServiceRecord", "description": "%d"}' % i)
+    os.rename("_new", "_record")
+""",
+    "asks on 50 connections without end": """
+question = b"GET /v1/list/users HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
+clients = []
+while True:
+    while len(clients) < 50:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect("../berth.sock")
+        client.sendall(50 * question)
+        clients.append(client)
+    for client in select.select(clients, [], [])[0]:
+        try:
+            lives = client.recv(1 << 20) and client.send(question)
+        except OSError:
+            lives = False
+        if not lives:
+            clients.remove(client)
+            client.close()
+""",
+}
+IMPORTS = """
+import fcntl, itertools, os, select, shutil, socket, struct, sys
+os.chdir(sys.argv[1])
 """
 
 
-def look_ups_ms(socket):
-    """Of a container, one after another over one connection."""
-    connection = UnixConnection(socket)
-    for _ in range(LOOK_UPS):
+def look_ups_ms(sockets):
+    """Of containers in turn, each over a connection of its own."""
+    connections = [UnixConnection(socket) for socket in sockets]
+    for number in range(LOOK_UPS):
+        connection = connections[number % len(connections)]
         begin = time.monotonic()
         connection.request("GET", f"/v1/resolve{BASE}/c0")
         Answer(connection.getresponse())
         yield (time.monotonic() - begin) * 1e3
-    connection.close()
+    for connection in connections:
+        connection.close()
+
+
+@contextlib.contextmanager
+def attacker(place, what, source):
+    """It runs in the folder `registry` of the place while the context is open."""
+    registry = place / "registry"
+    process = subprocess.Popen([sys.executable, "-c", IMPORTS + source, registry])
+    try:
+        time.sleep(ATTACK_S)
+        yield
+        if process.poll() is not None:
+            raise AssertionError(f"the container that {what} has ended")
+    finally:
+        process.kill()
+        process.wait()
+    subprocess.run(["find", registry, "-mindepth", "1", "-delete"], check=False)
+
+
+def attack(host, sockets, control, what, source):
+    """Look-ups of the others: in peace, next to the same work where the host's agent does not look,
+    which shows what the machine's processors cost, and next to the attack; in turns."""
+    peace, work, busy = [], [], []
+    pid = host.agent.process.pid
+    before, used, passed = rss_mb(pid), 0, 0
+    for _ in range(TURNS):
+        peace.extend(look_ups_ms(sockets))
+        with attacker(control, what, source):
+            work.extend(look_ups_ms(sockets))
+        begin, used = time.monotonic(), used - cpu_s(pid)
+        with attacker(host.containers / "hostile", what, source):
+            busy.extend(look_ups_ms(sockets))
+            passed, used = passed + time.monotonic() - begin, used + cpu_s(pid)
+    p50, p99 = ([sorted(times)[len(times) * share // 100] for times in (peace, work, busy)]
+        for share in (50, 99))
+    print(f"another container {what}: p50 {p50[2]:.2f} ms, {p50[2] / p50[0]:.2f} times that in "
+          f"peace and {p50[2] / p50[1]:.2f} times that next to the same work elsewhere; "
+          f"p99 {p99[2]:.2f} ms, {p99[2] / p99[0]:.2f} and {p99[2] / p99[1]:.2f} times; "
+          f"the host's agent took {100 * used / passed:.0f} % of a processor, "
+          f"and {rss_mb(pid) - before:+.1f} MB", flush=True)
 
 
 def show(what, values):
@@ -125,8 +263,13 @@ def show(what, values):
 
 
 def cpu_s(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
+
+
+def rss_mb(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in text.splitlines()
+        if line.startswith("VmRSS:"))) / 1024
 
 
 def deletions_at_restarts(host, follower):
@@ -164,24 +307,20 @@ def main():
         host.wait_registered()
         follower = Follower(folder, server.url, stack)
         victim = host.container("victim")
-        show(f"kill to gone, {ROUNDS} kills next to {CONTAINERS} containers",
-            kills_ms(host, follower, victim, ROUNDS))
+        for what, kind in (("a container's only process", Process),
+                ("a main process and its agent", Supervised)):
+            show(f"kill of {what} to gone, {ROUNDS} kills next to {CONTAINERS} containers",
+                kills_ms(follower, lambda kind=kind: kind(host, victim, folder), ROUNDS))
         print(f"{RESTARTS} kills of the host's agent: "
               f"{deletions_at_restarts(host, follower)} records of living containers went")
-        socket = host.containers / "c0/berth.sock"
-        show("look-ups of a container", look_ups_ms(socket))
-        hostile = host.container("hostile")
-        flood = subprocess.Popen([sys.executable, "-c", FLOOD], cwd=hostile)
-        stack.callback(flood.wait)
-        stack.callback(flood.kill)
-        begin, used = time.monotonic(), cpu_s(host.agent.process.pid)
-        show("look-ups while another container changes its registry without end",
-            look_ups_ms(socket))
-        show("kill to gone meanwhile",
-            kills_ms(host, follower, victim, max(ROUNDS // 10, 1)))
-        passed = time.monotonic() - begin
-        print(f"the host's agent meanwhile: "
-              f"{100 * (cpu_s(host.agent.process.pid) - used) / passed:.0f} % of a processor")
+        sockets = [host.containers / f"c{i}/berth.sock" for i in range(CONTAINERS - 1)]
+        show(f"look-ups of {len(sockets)} containers in turn", look_ups_ms(sockets))
+        host.container("hostile")
+        control = folder / "control"
+        (control / "registry").mkdir(parents=True)
+        (control / "berth.sock").symlink_to(follower.agent.socket)
+        for what, source in ATTACKS.items():
+            attack(host, sockets, control, what, source)
         for process in (host.agent.process.pid, host.agent.worker()):
             status = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text()
             pss = next(line.split()[1] for line in status.splitlines() if line.startswith("Pss:"))

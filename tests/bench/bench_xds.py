@@ -18,16 +18,26 @@ NAMES = int(os.environ.get("BERTH_XDS_NAMES", "100"))
 CHANGES = int(os.environ.get("BERTH_XDS_CHANGES", "200"))
 
 
-def pss(pid):
-    """Proportional kB by mapping."""
-    found, name = collections.Counter(), None
+def memory(pid):
+    """kB by kind, and proportional ones by mapping. What is resident is what would be proportional
+    if nobody else mapped a library that the program uses, not even the agent."""
+    kinds, mappings, name = collections.Counter(), collections.Counter(), None
     with open(f"/proc/{pid}/smaps", encoding="ascii") as lines:
         for line in lines:
             if mapping := re.match(r"[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)", line):
                 name = f"{os.path.basename(mapping[2]) or 'anonymous'} {mapping[1]}"
-            elif line.startswith("Pss:"):
-                found[name] += int(line.split()[1])
-    return found
+            elif amount := re.match(r"(Rss|Pss|Private_Clean|Private_Dirty): +(\d+) kB", line):
+                kinds[amount[1].partition("_")[0]] += int(amount[2])
+                mappings[name] += int(amount[2]) if amount[1] == "Pss" else 0
+    return kinds, mappings
+
+
+def show_memory(pid, when):
+    time.sleep(3)  # it gives memory back once a second
+    kinds, mappings = memory(pid)
+    print(f"berth-xds {when}: {kinds['Pss']} kB proportional, of which it has {kinds['Private']} "
+        f"for itself; {kinds['Rss']} resident")
+    return mappings
 
 
 def ask(client, kind, names):
@@ -46,28 +56,24 @@ def measure_memory(folder, registry):
         members = Members(registry, f"/users/joe/web/n{number}/components")
         for port in range(3):
             members.put(f"c{port}", 8000 + port)
-    agent = Agent(folder / "agent", registry, {"agent": {"log_level": "info"}})
-    server = Xds(agent)
+    socket = folder / "xds.sock"
+    agent = Agent(folder / "agent", registry, {"xds": {"listen": socket}})
     try:
         agent.start()
-        server.start()
-        time.sleep(3)  # it gives memory back once a second
-        print(f"berth-xds without a client: {sum(pss(server.process.pid).values())} kB "
-            "proportional")
-        client = Client(server.socket)
+        wait_until(lambda: agent.status()["xds"]["running"], "berth-xds runs")
+        pid = agent.status()["xds"]["pid"]
+        show_memory(pid, "without a client")
+        client = Client(socket)
         client.open(1)
         names = [f"n{number}.web.joe" for number in range(NAMES)]
         for kind in (LISTENER, CLUSTER, ENDPOINTS):
             ask(client, kind, names)
         until_known(client, 3 * NAMES)
-        time.sleep(3)
-        found = pss(server.process.pid)
-        print(f"berth-xds with a client of {NAMES} names: {sum(found.values())} kB proportional")
-        for name, amount in found.most_common(10):
+        mappings = show_memory(pid, f"with a client of {NAMES} names")
+        for name, amount in mappings.most_common(10):
             print(f"    {amount:6} kB {name}")
         client.close()
     finally:
-        server.end()
         agent.end()
 
 
