@@ -15,6 +15,7 @@
 
 #include "agent/serving/api.h"
 #include "agent/serving/cache.h"
+#include "agent/serving/further.h"
 #include "agent/registration/bridge.h"
 #include "agent/registration/checks.h"
 #include "agent/registration/components.h"
@@ -203,6 +204,9 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	}
 	if (code == 0) {
 		agent_cache_open(agent);
+		code = agent_further_open(agent, err);
+	}
+	if (code == 0) {
 		code = agent_names_open(agent, received, err);
 	}
 	if (code == 0) {
@@ -237,6 +241,7 @@ static void finish(struct agent *agent)
 	agent_xds_close(agent);
 	agent_api_close(agent);
 	agent_names_close(agent);
+	agent_further_close(agent);
 	agent_cache_close(agent);
 	agent_history_save(agent);
 	if (agent->leave_session) { /* which goes on without anybody until a successor comes */

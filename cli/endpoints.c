@@ -1,6 +1,7 @@
 /* berth endpoints. */
 #include "cli/cli.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,23 +11,42 @@
 
 /* ---- all of them ---- */
 
+struct found {
+	struct berth_endpoints endpoints;
+	unsigned *tiers; /* one for each endpoint; NULL without --near */
+};
+
 /* As GET /v1/endpoints has it: the address is the record's own map. */
-static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
+static json_t *json_of_endpoint(const struct found *found, size_t i)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "path", endpoint->path, "scope",
+	const struct berth_endpoint *endpoint = &found->endpoints.items[i];
+	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "path", endpoint->path, "scope",
 		endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
 		"addressType", endpoint->address_type, "address",
 		json_read_text(endpoint->address_json, JSON_DECODE_ANY));
+	if (found->tiers) {
+		json_object_set_new(json, "tier", json_integer(found->tiers[i]));
+	}
+	return json;
 }
 
-static void print_table(const struct cli *cli, const struct berth_endpoints *endpoints)
+static void print_table(const struct cli *cli, const struct found *found)
 {
-	static const char *const headings[] = { "ADDRESS", "PROTOCOL", "SCOPE", "API", "PATH" };
-	struct table *table = table_create(headings, 5, 0);
-	for (size_t i = 0; i < endpoints->count; i++) {
-		const struct berth_endpoint *endpoint = &endpoints->items[i];
+	static const char *const headings[] = { "ADDRESS", "TIER", "PROTOCOL", "SCOPE", "API",
+		"PATH" };
+	static const char *const without_tiers[] = { "ADDRESS", "PROTOCOL", "SCOPE", "API",
+		"PATH" };
+	struct table *table = found->tiers ? table_create(headings, 6, 0)
+					   : table_create(without_tiers, 5, 0);
+	for (size_t i = 0; i < found->endpoints.count; i++) {
+		const struct berth_endpoint *endpoint = &found->endpoints.items[i];
 		table_cell(table, TABLE_GOOD,
 			*endpoint->address ? endpoint->address : endpoint->address_json);
+		if (found->tiers) {
+			char tier[16];
+			snprintf(tier, sizeof(tier), "%u", found->tiers[i]);
+			table_cell(table, TABLE_PLAIN, tier);
+		}
 		table_cell(table, TABLE_PLAIN, endpoint->protocol);
 		table_cell(table, TABLE_PLAIN, endpoint->scope);
 		table_cell(table, TABLE_PLAIN, endpoint->api);
@@ -35,15 +55,15 @@ static void print_table(const struct cli *cli, const struct berth_endpoints *end
 	output_table_take(&cli->output, table);
 }
 
-static void print_all(const struct cli *cli, const struct berth_endpoints *endpoints)
+static void print_all(const struct cli *cli, const struct found *found)
 {
 	if (!cli->output.json) {
-		print_table(cli, endpoints);
+		print_table(cli, found);
 		return;
 	}
 	json_t *array = json_array();
-	for (size_t i = 0; i < endpoints->count; i++) {
-		json_array_append_new(array, json_of_endpoint(&endpoints->items[i]));
+	for (size_t i = 0; i < found->endpoints.count; i++) {
+		json_array_append_new(array, json_of_endpoint(found, i));
 	}
 	output_json(array);
 	json_decref(array);
@@ -60,38 +80,54 @@ static size_t random_below(size_t count)
 	return number % count;
 }
 
-static void print_one(const struct cli *cli, const struct berth_endpoint *endpoint)
+static void print_one(const struct cli *cli, const struct found *found, size_t i)
 {
 	if (cli->output.json) {
-		json_t *one = json_of_endpoint(endpoint);
+		json_t *one = json_of_endpoint(found, i);
 		output_json(one);
 		json_decref(one);
 	} else {
-		output_line(endpoint->address);
+		output_line(found->endpoints.items[i].address);
 	}
+}
+
+static bool has_address(const struct found *found, size_t i)
+{
+	return *found->endpoints.items[i].address != '\0';
+}
+
+/* The number of addresses in one line that the nearest tier with such addresses has. */
+static size_t count_nearest(const struct found *found)
+{
+	size_t count = 0;
+	unsigned tier = 0;
+	for (size_t i = 0; i < found->endpoints.count; i++) {
+		if (has_address(found, i)) {
+			unsigned own = found->tiers ? found->tiers[i] : 0;
+			tier = count == 0 ? own : tier;
+			count += own == tier;
+		}
+	}
+	return count;
 }
 
 /*
  * The bare addresses, for scripts; endpoints without such a form are passed over. 0 or the exit
  * status.
  */
-static int print_addresses(const struct cli *cli, const struct berth_endpoints *endpoints)
+static int print_addresses(const struct cli *cli, const struct found *found)
 {
 	static const struct berth_failure none = { BERTH_NO_RECORD,
 		"no endpoint that matches has an address in one line" };
-	size_t count = 0;
-	for (size_t i = 0; i < endpoints->count; i++) {
-		count += *endpoints->items[i].address != '\0';
-	}
+	size_t count = count_nearest(found);
 	if (count == 0) {
 		return output_failure(&none);
 	}
 	size_t chosen = cli->options.random ? random_below(count) : 0;
 	size_t number = 0;
-	for (size_t i = 0; i < endpoints->count; i++) {
-		const struct berth_endpoint *endpoint = &endpoints->items[i];
-		if (*endpoint->address && (cli->options.plain || number++ == chosen)) {
-			print_one(cli, endpoint);
+	for (size_t i = 0; i < found->endpoints.count; i++) {
+		if (has_address(found, i) && (cli->options.plain || number++ == chosen)) {
+			print_one(cli, found, i);
 		}
 	}
 	return 0;
@@ -106,12 +142,22 @@ struct berth_endpoint_filter cli_filter(const struct cli *cli)
 		.scope = cli->options.scope };
 }
 
+static int look_up(struct cli *cli, struct found *ret, struct berth_failure *failure)
+{
+	struct berth_endpoint_filter filter = cli_filter(cli);
+	const char *near = cli->options.near;
+	ret->tiers = NULL;
+	return near
+		? berth_endpoints_near(cli->berth, cli_operand(cli), &filter, near, &ret->endpoints,
+			  &ret->tiers, failure)
+		: berth_endpoints(cli->berth, cli_operand(cli), &filter, &ret->endpoints, failure);
+}
+
 int verb_endpoints(struct cli *cli)
 {
 	static const struct berth_failure none = { BERTH_NO_RECORD, "no endpoint matches" };
 	struct berth_failure failure;
-	struct berth_endpoints endpoints;
-	struct berth_endpoint_filter filter = cli_filter(cli);
+	struct found found;
 	const struct options *options = &cli->options;
 	if (options->plain + options->first + options->random > 1) {
 		return output_usage("--plain, --first and --random exclude each other");
@@ -119,21 +165,25 @@ int verb_endpoints(struct cli *cli)
 	if (options->plain && options->json) {
 		return output_usage("--plain is text; it cannot be JSON");
 	}
-	if (berth_endpoints(cli->berth, cli_operand(cli), &filter, &endpoints, &failure) != 0) {
+	if (options->near && options->registry) {
+		return output_usage("--near is for an agent, not for a registry");
+	}
+	if (look_up(cli, &found, &failure) != 0) {
 		return cli_lookup_failure(cli, &failure);
 	}
 	int status = 0;
-	if (endpoints.count == 0) {
+	if (found.endpoints.count == 0) {
 		if (cli->output.json && !options->first && !options->random) {
-			print_all(cli, &endpoints);
+			print_all(cli, &found);
 		}
 		status = output_failure(&none);
 	} else if (options->plain || options->first || options->random) {
-		status = print_addresses(cli, &endpoints);
+		status = print_addresses(cli, &found);
 	} else {
-		print_all(cli, &endpoints);
+		print_all(cli, &found);
 	}
-	output_freshness(&endpoints.freshness);
-	berth_endpoints_finish(&endpoints);
+	output_freshness(&found.endpoints.freshness);
+	berth_endpoints_finish(&found.endpoints);
+	free(found.tiers);
 	return status;
 }

@@ -21,15 +21,25 @@ static size_t print_list(
 	return json_array_size(list);
 }
 
+/* Ends a line, with its tier after a look-up with --near. */
+static void end_line(const json_t *tier)
+{
+	if (json_is_integer(tier)) {
+		printf(", tier %lld", (long long)json_integer_value(tier));
+	}
+	putchar('\n');
+}
+
 static size_t print_addresses(const json_t *answer, const char *name)
 {
 	size_t index;
 	json_t *item;
 	const json_t *list = json_object_get(answer, "addresses");
+	const json_t *tiers = json_object_get(answer, "tiers");
 	json_array_foreach (list, index, item) {
 		const char *text = json_string_value(item);
-		printf("%s has %s %s\n", name, strchr(text, ':') ? "IPv6 address" : "address",
-			text);
+		printf("%s has %s %s", name, strchr(text, ':') ? "IPv6 address" : "address", text);
+		end_line(json_array_get(tiers, index));
 	}
 	return json_array_size(list);
 }
@@ -41,10 +51,11 @@ static size_t print_targets(const json_t *answer, const char *name)
 	const json_t *list = json_object_get(answer, "targets");
 	json_array_foreach (list, index, item) {
 		const char *address = json_string_value(json_object_get(item, "address"));
-		printf("%s has SRV record %.0f %.0f %.0f %s%s%s%s\n", name,
+		printf("%s has SRV record %.0f %.0f %.0f %s%s%s%s", name,
 			output_number(item, "priority"), output_number(item, "weight"),
 			output_number(item, "port"), output_text(item, "target"),
 			address ? " (" : "", address ? address : "", address ? ")" : "");
+		end_line(json_object_get(item, "tier"));
 	}
 	return json_array_size(list);
 }
@@ -70,7 +81,11 @@ int verb_host(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_answer found;
 	const char *name = cli_operand(cli);
-	if (berth_name(cli->berth, name, cli->options.type, &found, &failure) != 0) {
+	const struct options *options = &cli->options;
+	int code = options->near
+		? berth_name_near(cli->berth, name, options->type, options->near, &found, &failure)
+		: berth_name(cli->berth, name, options->type, &found, &failure);
+	if (code != 0) {
 		return cli_lookup_failure(cli, &failure);
 	}
 	struct berth_freshness freshness = found.freshness;

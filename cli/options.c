@@ -66,6 +66,8 @@ static const struct row {
 		"container|application-attempt|application|permanent",
 		"with this yarn:persistence"),
 	ROW(UNDER, "under", 0, TEXT, under, "PATH", "only at and below this path"),
+	ROW(NEAR, "near", 0, TEXT, near, "ZONE|self",
+		"those near a zone, or the agent's own, come first"),
 	ROW(ONCE, "once", 0, FLAG, once, NULL, "exit after the first picture"),
 	ROW(SETTLE, "settle", 0, DURATION_MS, settle_ms, "TIME",
 		"run COMMAND once when nothing has changed for so long"),

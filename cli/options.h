@@ -38,6 +38,7 @@ enum option_id {
 	OPTION_ID,
 	OPTION_PERSISTENCE,
 	OPTION_UNDER,
+	OPTION_NEAR,
 	OPTION_ONCE,
 	OPTION_SETTLE,
 	OPTION_ENDPOINTS,
@@ -110,6 +111,7 @@ struct options {
 	const char *id;
 	const char *persistence;
 	const char *under;
+	const char *near; /* NULL: not given */
 	bool once;
 	int settle_ms;      /* 0: not given */
 	unsigned endpoints; /* 0: not given */

@@ -56,8 +56,8 @@ static void add(struct picture *picture, const char *path, const json_t *json)
 		realloc(picture->members, count * sizeof(*picture->members)));
 	picture->records = memory_must(
 		realloc(picture->records, count * sizeof(*picture->records)));
-	picture->members[picture->count] = (struct render_member){ memory_must(strdup(path)),
-		record };
+	picture->members[picture->count] =
+		(struct render_member){ .path = memory_must(strdup(path)), .record = record };
 	picture->records[picture->count++] = record;
 }
 

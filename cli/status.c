@@ -152,36 +152,50 @@ static void output_row(const struct cli *cli, struct table *table, const json_t 
 	}
 }
 
-static void print_outputs(const struct cli *cli, const json_t *outputs)
+static void registry_row(const struct cli *cli, struct table *table, const json_t *registry)
 {
-	static const char *const headings[] = { "OUTPUT", "STATE", "INSTANCES", "SINCE" };
-	size_t index;
-	json_t *item;
-	if (json_array_size(outputs) == 0) {
-		return;
-	}
-	struct table *table = table_create(headings, 4, 0);
-	json_array_foreach (outputs, index, item) {
-		output_row(cli, table, item);
-	}
-	putchar('\n');
-	output_table_take(&cli->output, table);
+	char since[32];
+	const char *state = output_text(registry, "state");
+	bool connected = strcmp(state, "connected") == 0;
+	output_relative(&cli->output, since, sizeof(since), output_number(registry, "since"));
+	table_cell(table, TABLE_PLAIN, output_text(registry, "path"));
+	table_cell(table, connected ? TABLE_GOOD : TABLE_BAD, state);
+	table_cell(table, TABLE_PLAIN, since);
+	table_line(table, TABLE_PLAIN, output_text(registry, "url"));
 }
 
-static void print_imports(const struct cli *cli, const json_t *imports)
+static void import_row(const struct cli *cli, struct table *table, const json_t *import)
 {
-	static const char *const headings[] = { "IMPORT", "TYPE", "AS", "FROM" };
+	(void)cli;
+	table_cell(table, TABLE_PLAIN, output_text(import, "name"));
+	table_cell(table, TABLE_PLAIN, output_text(import, "type"));
+	table_cell(table, TABLE_PLAIN, output_text(import, "as"));
+	table_cell(table, TABLE_PLAIN, output_text(import, "from"));
+}
+
+/* The agent's arrays of that name, each a table if it is not empty. */
+static const struct part {
+	const char *name;
+	const char *headings[4];
+	size_t columns;
+	void (*row)(const struct cli *cli, struct table *table, const json_t *item);
+} parts[] = {
+	{ "components", { "COMPONENT", "STATE", "SINCE" }, 3, component_row },
+	{ "outputs", { "OUTPUT", "STATE", "INSTANCES", "SINCE" }, 4, output_row },
+	{ "registries", { "REGISTRY", "STATE", "SINCE" }, 3, registry_row },
+	{ "imports", { "IMPORT", "TYPE", "AS", "FROM" }, 4, import_row },
+};
+
+static void print_part(const struct cli *cli, const struct part *part, const json_t *items)
+{
 	size_t index;
 	json_t *item;
-	if (json_array_size(imports) == 0) {
+	if (json_array_size(items) == 0) {
 		return;
 	}
-	struct table *table = table_create(headings, 4, 0);
-	json_array_foreach (imports, index, item) {
-		table_cell(table, TABLE_PLAIN, output_text(item, "name"));
-		table_cell(table, TABLE_PLAIN, output_text(item, "type"));
-		table_cell(table, TABLE_PLAIN, output_text(item, "as"));
-		table_cell(table, TABLE_PLAIN, output_text(item, "from"));
+	struct table *table = table_create(part->headings, part->columns, 0);
+	json_array_foreach (items, index, item) {
+		part->row(cli, table, item);
 	}
 	putchar('\n');
 	output_table_take(&cli->output, table);
@@ -203,20 +217,12 @@ static void print_xds(const json_t *xds)
 
 void cli_print_status(const struct cli *cli, const json_t *agent)
 {
-	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
 	size_t index;
 	json_t *item;
 	agent_facts(cli, agent);
-	if (json_array_size(json_object_get(agent, "components"))) {
-		struct table *table = table_create(headings, 3, 0);
-		json_array_foreach (json_object_get(agent, "components"), index, item) {
-			component_row(cli, table, item);
-		}
-		putchar('\n');
-		output_table_take(&cli->output, table);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		print_part(cli, &parts[i], json_object_get(agent, parts[i].name));
 	}
-	print_outputs(cli, json_object_get(agent, "outputs"));
-	print_imports(cli, json_object_get(agent, "imports"));
 	print_xds(json_object_get(agent, "xds"));
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {

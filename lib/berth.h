@@ -234,6 +234,15 @@ int berth_endpoints(struct berth *berth, const char *path,
 	struct berth_failure *failure);
 
 /*
+ * As berth_endpoints(), for an agent only: the nearest to `zone` first, or to the agent's own zone
+ * with "self"; while the path offers nothing, those of [agent] failover. *ret_tiers has the tier of
+ * each endpoint, 0 for the nearest; free() takes it. BERTH_PATH_NOT_FOUND.
+ */
+int berth_endpoints_near(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, const char *zone,
+	struct berth_endpoints *ret_endpoints, unsigned **ret_tiers, struct berth_failure *failure);
+
+/*
  * The freshness of the agent's last answer on this handle, also when a call failed with it: while
  * the registry is away, that a path is absent may be old news, too. Zero without an answer, and on
  * a registry.
@@ -250,6 +259,13 @@ int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_sta
  * NULL it asks for all. BERTH_PATH_NOT_FOUND.
  */
 int berth_name(struct berth *berth, const char *name, const char *type,
+	struct berth_answer *ret_answer, struct berth_failure *failure);
+
+/*
+ * As berth_name(), the nearest to `zone` first, or to the agent's own zone with "self". Each of the
+ * "targets" has a "tier", and "tiers" are those of the "addresses".
+ */
+int berth_name_near(struct berth *berth, const char *name, const char *type, const char *zone,
 	struct berth_answer *ret_answer, struct berth_failure *failure);
 
 /* 1 when there is a node at `path`, 0 when there is none, or a negative code. */

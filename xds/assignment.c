@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/program/memory.h"
 
 void assignment_init(struct assignment *assignment)
@@ -22,34 +23,37 @@ void assignment_finish(struct assignment *assignment)
 
 /* ---- adding ---- */
 
-static size_t find_locality(struct assignment *assignment, const char *zone)
+static uint32_t find_locality(struct assignment *assignment, const char *zone, unsigned rank)
 {
 	for (size_t i = 0; i < assignment->locality_count; i++) {
-		if (strcmp(assignment->localities[i].zone, zone) == 0) {
-			return i;
+		if (assignment->localities[i].rank == rank &&
+			strcmp(assignment->localities[i].zone, zone) == 0) {
+			return (uint32_t)i;
 		}
 	}
 	assignment->localities = memory_grow(assignment->localities, assignment->locality_count,
 		sizeof(*assignment->localities));
-	assignment->localities[assignment->locality_count] =
-		(struct assignment_locality){ .zone = memory_text(zone, strlen(zone)) };
-	return assignment->locality_count++;
+	assignment->localities[assignment->locality_count] = (struct assignment_locality){
+		.zone = memory_text(zone, strlen(zone)), .rank = rank
+	};
+	return (uint32_t)assignment->locality_count++;
 }
 
-void assignment_add(struct assignment *assignment, const struct member *member, const char *service)
+void assignment_add(struct assignment *assignment, const struct member *member, const char *service,
+	unsigned rank)
 {
 	size_t before = assignment->count;
 	for (size_t i = 0; i < member->count; i++) {
 		const struct member_endpoint *from = &member->endpoints[i];
-		if (!member_offers(from, service)) {
+		if (!member_offers(member, from, service)) {
 			continue;
 		}
 		struct assignment_endpoint endpoint = { .port = from->port,
 			.weight = member->weight,
 			.health = member->health,
-			.arrival = assignment->count,
-			.locality = find_locality(assignment, member->zone) };
-		memcpy(endpoint.host, from->host, sizeof(endpoint.host));
+			.arrival = (uint32_t)assignment->count,
+			.locality = find_locality(assignment, member_zone(member), rank) };
+		text_printf(endpoint.host, sizeof(endpoint.host), "%s", member_host(member, from));
 		assignment->endpoints = memory_grow(
 			assignment->endpoints, assignment->count, sizeof(*assignment->endpoints));
 		assignment->endpoints[assignment->count++] = endpoint;
@@ -112,15 +116,16 @@ static int by_locality(const void *a, const void *b)
 static void order_localities(struct assignment *assignment, const char *own_zone)
 {
 	size_t count = assignment->locality_count;
-	size_t *place = memory_zeroed(count, sizeof(*place));
+	uint32_t *place = memory_zeroed(count, sizeof(*place));
 	for (size_t i = 0; i < count; i++) {
-		assignment->localities[i].tier = render_zone_tier(
-			assignment->localities[i].zone, own_zone);
-		assignment->localities[i].first = i;
+		struct assignment_locality *locality = &assignment->localities[i];
+		locality->tier = own_zone ? render_tier(locality->rank, locality->zone, own_zone)
+					  : 0;
+		locality->first = i;
 	}
 	qsort(assignment->localities, count, sizeof(*assignment->localities), by_tier);
 	for (size_t i = 0; i < count; i++) {
-		place[assignment->localities[i].first] = i;
+		place[assignment->localities[i].first] = (uint32_t)i;
 	}
 	for (size_t i = 0; i < assignment->count; i++) {
 		assignment->endpoints[i].locality = place[assignment->endpoints[i].locality];

@@ -10,6 +10,7 @@
 #ifndef XDS_ASSIGNMENT_H
 #define XDS_ASSIGNMENT_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -21,12 +22,13 @@ struct assignment_endpoint {
 	unsigned weight;
 	enum render_health health;
 	/* while the set is being made: an index, and the number of those that came before */
-	size_t locality;
-	size_t arrival;
+	uint32_t locality;
+	uint32_t arrival;
 };
 
 struct assignment_locality {
 	char *zone; /* "" when the records name none */
+	unsigned rank;
 	unsigned tier;
 	unsigned priority;
 	unsigned weight; /* the sum of its endpoints' */
@@ -47,11 +49,14 @@ struct assignment {
 void assignment_init(struct assignment *assignment);
 void assignment_finish(struct assignment *assignment);
 
-/* Adds the endpoints of a record that offer the service; "": all. */
-void assignment_add(
-	struct assignment *assignment, const struct member *member, const char *service);
+/*
+ * Adds the endpoints of a record that offer the service; "": all. `rank` counts the paths that
+ * records come from: 0 is the one that the name means.
+ */
+void assignment_add(struct assignment *assignment, const struct member *member, const char *service,
+	unsigned rank);
 
-/* Orders the set; nothing can be added afterwards. `own_zone`: "" for no preference. */
+/* Orders the set; nothing can be added afterwards. `own_zone`: NULL for no preference. */
 void assignment_complete(struct assignment *assignment, const char *own_zone);
 
 /* Whether two complete sets would be sent as the same message. */

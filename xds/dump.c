@@ -33,7 +33,8 @@ static void print(struct follow *follow)
 
 int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms)
 {
-	struct follow_user user = { .on_change = on_change };
+	const struct follow_owner owner = { .on_change = on_change };
+	struct follow_user user = { .owner = &owner };
 	struct berth_failure failure = { .message = "no answer in time" };
 	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
 	if (!discovery_name_valid(name, strlen(name))) {
@@ -42,13 +43,18 @@ int dump_name(struct berth *berth, struct world *world, const char *name, int ti
 	}
 	(void)follow_take(world, &user, name, strlen(name));
 	world_update(world, clock_monotonic_ms());
-	while (!follow_known(user.follow) && clock_monotonic_ms() < until_ms) {
+	while (!follow_whole(user.follow) && clock_monotonic_ms() < until_ms) {
 		(void)berth_dispatch(berth, 100, &failure);
 		world_update(world, clock_monotonic_ms());
 	}
 	bool known = follow_known(user.follow);
 	if (known) {
 		print(user.follow);
+		if (!follow_whole(user.follow)) {
+			fprintf(stderr,
+				"berth-xds: %s: a further path is not confirmed, and left out\n",
+				name);
+		}
 	} else {
 		(void)world_trouble(world, &failure);
 		fprintf(stderr, "berth-xds: %s: nothing is known yet: %s\n", name, failure.message);

@@ -7,8 +7,8 @@
 #include "xds/follow.h"
 
 /*
- * Follows the name until it is known, `timeout_ms` at most, and prints its cluster and its
- * endpoints. The exit status of the program.
+ * Follows the name until all that it needs is confirmed, `timeout_ms` at most, and prints its
+ * cluster and its endpoints if they are known. The exit status of the program.
  */
 int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms);
 

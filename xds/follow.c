@@ -6,17 +6,12 @@
 
 #include "lib/base/hash.h"
 #include "lib/program/memory.h"
+#include "lib/render/failover.h"
 #include "xds/log.h"
 #include "xds/name.h"
+#include "xds/side.h"
 
 enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20 };
-
-/* The observers of a place that a name may mean. */
-struct place {
-	struct tree_observer guard;
-	/* With a guard: observed only while the guard exists, or did. */
-	struct tree_observer self;
-};
 
 struct follow {
 	struct follow *next_in_bucket;
@@ -25,15 +20,17 @@ struct follow {
 	int64_t idle_since_ms;
 	struct world *world;
 	struct follow_quota *quota; /* of who made it; or NULL */
-	char *name;
-	struct name_meaning meaning;
-	struct place *places; /* as many as in the meaning */
+	struct side *sides;         /* as many as the world has roots */
+	struct failover failover;
+	struct list hold; /* on world->holding while a decision is due */
+	int64_t hold_due_ms;
 	struct list users;
 	bool known;
 	struct assignment assignment;
 	char *encoded; /* the assignment; NULL until it is needed */
 	size_t encoded_len;
 	uint64_t version; /* of it; 0 until it is encoded */
+	char name[];
 };
 
 /* One path of `serve`. */
@@ -47,14 +44,18 @@ struct serve {
 struct world {
 	struct trees *trees;
 	char *domain;
-	char *zone;
+	char *zone;   /* NULL: no preference */
+	char **roots; /* of the paths that a name means, the nearest first: "" */
+	size_t root_count;
+	int64_t failover_hold_ms;
 	unsigned min_instances;
 	uint64_t seed;
 	struct follow *buckets[BUCKETS];
 	size_t count;
 	struct list changed; /* followed names whose trees have changed */
 	struct list idle;    /* the longest one first */
-	struct list users;   /* struct world_user */
+	struct list holding;
+	struct list users; /* struct world_user */
 	struct serve *serves;
 	size_t serve_count;
 	bool serve_changed;
@@ -87,6 +88,21 @@ static void add_serve(struct world *world, const char *path)
 	list_init(&serve->observer.link);
 }
 
+static void add_roots(struct world *world, const struct world_options *options)
+{
+	const char *const *failover = options->failover;
+	size_t count = 0;
+	while (failover && failover[count]) {
+		count++;
+	}
+	world->roots = memory_zeroed(count + 1, sizeof(*world->roots));
+	world->roots[world->root_count++] = memory_text("", 0);
+	for (size_t i = 0; i < count; i++) {
+		world->roots[world->root_count++] = memory_text(failover[i], strlen(failover[i]));
+	}
+	world->failover_hold_ms = options->failover_hold_ms;
+}
+
 struct world *world_create(const struct world_options *options)
 {
 	struct world *world = memory_zeroed(1, sizeof(*world));
@@ -96,7 +112,8 @@ struct world *world_create(const struct world_options *options)
 	}
 	world->trees = trees_create(options->berth);
 	world->domain = memory_text(options->domain, strlen(options->domain));
-	world->zone = memory_text(options->zone, strlen(options->zone));
+	world->zone = options->zone ? memory_text(options->zone, strlen(options->zone)) : NULL;
+	add_roots(world, options);
 	world->min_instances = options->min_instances;
 	world->serves = memory_zeroed(count + 1, sizeof(*world->serves));
 	for (size_t i = 0; i < count; i++) {
@@ -104,6 +121,7 @@ struct world *world_create(const struct world_options *options)
 	}
 	list_init(&world->changed);
 	list_init(&world->idle);
+	list_init(&world->holding);
 	list_init(&world->users);
 	world->seed = HASH_INIT;
 	(void)!getrandom(&world->seed, sizeof(world->seed), GRND_NONBLOCK);
@@ -127,17 +145,15 @@ static void destroy_follow(struct follow *follow)
 	if (follow->quota) {
 		follow->quota->names--;
 	}
-	for (size_t i = 0; i < follow->meaning.count; i++) {
-		tree_unobserve(&follow->places[i].guard);
-		tree_unobserve(&follow->places[i].self);
+	for (size_t i = 0; i < world->root_count; i++) {
+		side_finish(&follow->sides[i]);
 	}
 	list_remove(&follow->link);
 	list_remove(&follow->idle);
-	free(follow->places);
+	list_remove(&follow->hold);
+	free(follow->sides);
 	assignment_finish(&follow->assignment);
 	free(follow->encoded);
-	name_meaning_finish(&follow->meaning);
-	free(follow->name);
 	free(follow);
 }
 
@@ -169,6 +185,10 @@ void world_destroy(struct world *world)
 	free(world->serves);
 	free(world->domain);
 	free(world->zone);
+	for (size_t i = 0; i < world->root_count; i++) {
+		free(world->roots[i]);
+	}
+	free(world->roots);
 	trees_destroy(world->trees);
 	free(world);
 }
@@ -197,112 +217,101 @@ int world_trouble(const struct world *world, struct berth_failure *ret_failure)
 struct collecting {
 	struct assignment *assignment;
 	const char *service;
+	unsigned rank;
 };
 
 static void collect(void *context, const char *path, const struct member *member)
 {
 	const struct collecting *collecting = context;
 	(void)path;
-	assignment_add(collecting->assignment, member, collecting->service);
+	assignment_add(collecting->assignment, member, collecting->service, collecting->rank);
 }
 
-static void collect_place(const struct name_place *place, const struct tree *tree, void *to)
+/* The service that the name asks for; "": all. */
+static const char *service_of(const struct follow *follow)
 {
-	char components[NAME_TEXT_BYTES];
-	const struct member *own;
-	if (tree_find(tree, place->path, &own) && own) {
-		collect(to, place->path, own);
+	const char *service = follow->sides[0].meaning.service;
+	return service ? service : "";
+}
+
+struct counting {
+	const char *service;
+	size_t instances;
+};
+
+static void count_instance(void *context, const char *path, const struct member *member)
+{
+	struct counting *counting = context;
+	bool offers = false;
+	(void)path;
+	for (size_t i = 0; !offers && i < member->count; i++) {
+		offers = member_offers(member, &member->endpoints[i], counting->service);
 	}
-	if (place->shape == NAME_CHILDREN) {
-		tree_each(tree, place->path, true, collect, to);
-	} else if (place->shape == NAME_INSTANCE &&
-		path_join(components, sizeof(components), place->path, "components", NULL) == 0) {
-		tree_each(tree, components, true, collect, to);
+	counting->instances += offers;
+}
+
+static struct failover_path know_side(struct follow *follow, struct side *side, bool *ret_loaded)
+{
+	struct counting counting = { .service = service_of(follow) };
+	bool confirmed;
+	*ret_loaded = side_read(side, &confirmed, count_instance, &counting);
+	return (struct failover_path){ .confirmed = *ret_loaded && confirmed,
+		.instances = counting.instances };
+}
+
+/* A decision that is due without a change is made by world_update(). */
+static void note_hold(struct follow *follow, int64_t now_ms)
+{
+	struct world *world = follow->world;
+	int64_t due_ms = failover_due_ms(&follow->failover, world->failover_hold_ms, now_ms);
+	list_remove(&follow->hold);
+	if (due_ms >= 0) {
+		follow->hold_due_ms = now_ms + due_ms;
+		list_append(&world->holding, &follow->hold);
 	}
 }
 
-static void observe(struct follow *follow, struct tree_observer *observer, const char *path,
-	enum name_shape shape)
+/* False while the nearest side is not known. */
+static bool read_set(struct follow *follow, struct assignment *ret_assignment, bool *ret_confirmed,
+	int64_t now_ms)
 {
-	struct berth_failure failure;
-	if (tree_observe(follow->world->trees, observer, path, shape != NAME_NODE, &failure) != 0) {
-		log_line("error", "%s: %s", path, failure.message);
-	}
-}
-
-static void observe_guard(struct follow *follow, size_t index)
-{
-	const struct name_place *place = &follow->meaning.places[index];
-	char *guard = memory_text(place->path, place->guard_len);
-	observe(follow, &follow->places[index].guard, guard, NAME_NODE);
-	free(guard);
-}
-
-static bool guard_stands(const struct follow *follow, size_t index)
-{
-	const struct name_place *place = &follow->meaning.places[index];
-	char *guard = memory_text(place->path, place->guard_len);
-	bool stands = tree_find(follow->places[index].guard.tree, guard, NULL);
-	free(guard);
-	return stands;
-}
-
-/* Whether an observer's tree is loaded, for a decision that needs all of them. */
-static bool is_loaded(const struct tree_observer *observer, bool *confirmed)
-{
-	if (!observer->tree || tree_state(observer->tree) == TREE_LOADING) {
-		return false;
-	}
-	*confirmed = *confirmed && tree_state(observer->tree) == TREE_CONFIRMED;
-	return true;
-}
-
-/* Whether a place is known; *ret_tree is NULL when its guard does not exist. */
-static bool place_loaded(
-	struct follow *follow, size_t index, const struct tree **ret_tree, bool *confirmed)
-{
-	const struct name_place *place = &follow->meaning.places[index];
-	*ret_tree = NULL;
-	if (place->guard_len > 0) {
-		if (!is_loaded(&follow->places[index].guard, confirmed)) {
-			return false;
-		}
-		if (!guard_stands(follow, index)) {
-			return true;
-		}
-		if (!follow->places[index].self.tree) {
-			observe(follow, &follow->places[index].self, place->path, place->shape);
-		}
-	}
-	*ret_tree = follow->places[index].self.tree;
-	return is_loaded(&follow->places[index].self, confirmed);
-}
-
-/* False while not all of the places are known. */
-static bool read_set(struct follow *follow, struct assignment *ret_assignment, bool *ret_confirmed)
-{
-	const struct name_meaning *meaning = &follow->meaning;
-	struct collecting collecting = { ret_assignment, meaning->service };
-	const struct tree *trees[NAME_PLACES];
+	const struct world *world = follow->world;
+	size_t least = world->min_instances > 0 ? world->min_instances : 1;
+	struct failover_path *paths = memory_zeroed(world->root_count, sizeof(*paths));
+	size_t instances = 0;
 	bool loaded = true;
-	bool found = false;
-	*ret_confirmed = true;
-	for (size_t i = 0; i < meaning->count; i++) {
-		loaded = place_loaded(follow, i, &trees[i], ret_confirmed) && loaded;
-	}
-	for (size_t i = 0; loaded && !found && i < meaning->count; i++) {
-		found = trees[i] && tree_find(trees[i], meaning->places[i].path, NULL);
-		if (found) {
-			collect_place(&meaning->places[i], trees[i], &collecting);
+	for (size_t i = 0; i < world->root_count && loaded; i++) {
+		if (i > follow->failover.further && instances >= least) {
+			break;
 		}
+		paths[i] = know_side(follow, &follow->sides[i], &loaded);
+		loaded = loaded || i > 0;
+		instances += paths[i].instances;
 	}
-	assignment_complete(ret_assignment, follow->world->zone);
+	*ret_confirmed = paths[0].confirmed;
+	size_t used = loaded ? failover_decide(&follow->failover, paths, world->root_count, least,
+				       world->failover_hold_ms, now_ms)
+			     : 0;
+	for (size_t i = 0; i < used; i++) {
+		struct collecting collecting = { .assignment = ret_assignment,
+			.service = service_of(follow),
+			.rank = (unsigned)i };
+		bool confirmed;
+		(void)side_read(&follow->sides[i], &confirmed, collect, &collecting);
+	}
+	assignment_complete(ret_assignment, world->zone);
+	note_hold(follow, now_ms);
+	free(paths);
 	return loaded;
 }
 
 /* Whether a set that was read takes the place of the one before. */
 static bool may_replace(const struct follow *follow, const struct assignment *set, bool confirmed)
 {
+	/* A further path that is not confirmed yet may have the endpoints of an empty set. */
+	if (set->count == 0 && follow->failover.blocked) {
+		return false;
+	}
 	if (!follow->known) {
 		return confirmed || set->count > 0;
 	}
@@ -311,12 +320,13 @@ static bool may_replace(const struct follow *follow, const struct assignment *se
 }
 
 /* True when the set has changed. */
-static bool read_again(struct follow *follow)
+static bool read_again(struct follow *follow, int64_t now_ms)
 {
 	struct assignment set;
 	bool confirmed;
 	assignment_init(&set);
-	bool changed = read_set(follow, &set, &confirmed) && may_replace(follow, &set, confirmed);
+	bool changed = read_set(follow, &set, &confirmed, now_ms) &&
+		may_replace(follow, &set, confirmed);
 	if (changed && set.left_out > 0 && set.left_out != follow->assignment.left_out) {
 		log_line("warn",
 			"%s: %zu addresses cannot be sent: not an IP address, or without a "
@@ -346,9 +356,8 @@ static void on_tree_change(void *context, const char *path)
 {
 	struct follow *follow = context;
 	bool concerned = !path;
-	for (size_t i = 0; !concerned && i < follow->meaning.count; i++) {
-		const char *place = follow->meaning.places[i].path;
-		concerned = path_is_under(path, place) || path_is_under(place, path);
+	for (size_t i = 0; !concerned && i < follow->world->root_count; i++) {
+		concerned = side_concerns(&follow->sides[i], path);
 	}
 	if (concerned) {
 		mark_changed(follow);
@@ -361,45 +370,38 @@ static void tell_users(struct follow *follow)
 	while (link != &follow->users) {
 		struct follow_user *user = LIST_ITEM(link, struct follow_user, link);
 		link = link->next;
-		user->on_change(user->context, user);
+		user->owner->on_change(user->owner->context, user);
 	}
 }
 
 /* ---- names: users ---- */
 
-static void observe_places(struct follow *follow)
+static void observe_sides(struct follow *follow)
 {
+	const struct world *world = follow->world;
 	const struct tree_observer observer = { .on_change = on_tree_change, .context = follow };
-	follow->places = memory_zeroed(follow->meaning.count, sizeof(*follow->places));
-	for (size_t i = 0; i < follow->meaning.count; i++) {
-		const struct name_place *place = &follow->meaning.places[i];
-		follow->places[i].guard = observer;
-		follow->places[i].self = observer;
-		list_init(&follow->places[i].guard.link);
-		list_init(&follow->places[i].self.link);
-		if (place->guard_len > 0) {
-			observe_guard(follow, i);
-		} else {
-			observe(follow, &follow->places[i].self, place->path, place->shape);
-		}
+	follow->sides = memory_zeroed(world->root_count, sizeof(*follow->sides));
+	for (size_t i = 0; i < world->root_count; i++) {
+		side_init(&follow->sides[i], world->trees, follow->name, world->domain,
+			world->roots[i], &observer);
 	}
 }
 
 static struct follow *create_follow(struct world *world, const char *name, size_t len)
 {
 	struct follow **bucket = bucket_of(world, name, len);
-	struct follow *follow = memory_zeroed(1, sizeof(*follow));
+	struct follow *follow = memory_zeroed(1, sizeof(*follow) + len + 1);
 	follow->world = world;
-	follow->name = memory_text(name, len);
-	name_read(&follow->meaning, follow->name, world->domain);
+	memcpy(follow->name, name, len);
 	list_init(&follow->link);
 	list_init(&follow->idle);
+	list_init(&follow->hold);
 	list_init(&follow->users);
 	assignment_init(&follow->assignment);
 	follow->next_in_bucket = *bucket;
 	*bucket = follow;
 	world->count++;
-	observe_places(follow);
+	observe_sides(follow);
 	mark_changed(follow);
 	return follow;
 }
@@ -416,21 +418,21 @@ static struct follow *find_follow(struct world *world, const char *name, size_t 
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len)
 {
 	struct follow *follow = find_follow(world, name, len);
+	struct follow_quota *quota = user->owner->quota;
 	user->follow = NULL;
 	list_init(&user->link);
 	if (!follow) {
 		if (world->count >= FOLLOW_NAMES_MAX && first_idle(world)) {
 			destroy_follow(first_idle(world));
 		}
-		if (world->count >= FOLLOW_NAMES_MAX ||
-			(user->quota && user->quota->names >= user->quota->most)) {
+		if (world->count >= FOLLOW_NAMES_MAX || (quota && quota->names >= quota->most)) {
 			world->refused++;
 			return false;
 		}
 		follow = create_follow(world, name, len);
-		follow->quota = user->quota;
-		if (follow->quota) {
-			follow->quota->names++;
+		follow->quota = quota;
+		if (quota) {
+			quota->names++;
 		}
 	}
 	list_remove(&follow->idle);
@@ -461,6 +463,11 @@ const char *follow_name(const struct follow *follow)
 bool follow_known(const struct follow *follow)
 {
 	return follow->known;
+}
+
+bool follow_whole(const struct follow *follow)
+{
+	return follow->known && !follow->failover.blocked;
 }
 
 const struct assignment *follow_assignment(const struct follow *follow)
@@ -633,15 +640,28 @@ bool world_has_changes(const struct world *world)
 	return world->serve_changed || !list_empty(&world->changed);
 }
 
+static void mark_due(struct world *world, int64_t now_ms)
+{
+	struct list *next;
+	for (struct list *at = world->holding.next; at != &world->holding; at = next) {
+		struct follow *follow = LIST_ITEM(at, struct follow, hold);
+		next = at->next;
+		if (now_ms >= follow->hold_due_ms) {
+			mark_changed(follow);
+		}
+	}
+}
+
 void world_update(struct world *world, int64_t now_ms)
 {
 	if (world->serve_changed) {
 		update_names(world);
 	}
+	mark_due(world, now_ms);
 	while (!list_empty(&world->changed)) {
 		struct follow *follow = LIST_ITEM(world->changed.next, struct follow, link);
 		list_remove(&follow->link);
-		if (read_again(follow)) {
+		if (read_again(follow, now_ms)) {
 			tell_users(follow);
 		}
 	}

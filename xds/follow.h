@@ -32,8 +32,15 @@ struct follow;
 struct world_options {
 	struct berth *berth; /* borrowed */
 	const char *domain;  /* of names; copied, as those below */
-	const char *zone;    /* the own one, when localities have priorities by it; else "" */
+	/* The own one, by which localities have priorities, or ""; NULL: all are equal. */
+	const char *zone;
 	unsigned min_instances;
+	/*
+	 * Below each of these paths is what a name means, too: it comes in while there is less than
+	 * min_instances before it (lib/render/failover.h). Ends with NULL; may be NULL.
+	 */
+	const char *const *failover;
+	int64_t failover_hold_ms;
 	/* Paths, each with or without a trailing / and two asterisks; ends with NULL. */
 	const char *const *serve;
 };
@@ -52,14 +59,21 @@ struct follow_quota {
 	size_t most;
 };
 
-/* Somebody who follows a name. The caller's memory. */
-struct follow_user {
-	struct list link;
-	struct follow *follow;
-	/* It became known, or its set changed. Called from world_update() alone. */
+struct follow_user;
+
+/* Somebody who follows names. */
+struct follow_owner {
+	/* One became known, or its set changed. Called from world_update() alone. */
 	void (*on_change)(void *context, struct follow_user *user);
 	void *context;
 	struct follow_quota *quota; /* NULL: without bound */
+};
+
+/* A name that somebody follows. The caller's memory. */
+struct follow_user {
+	struct list link;
+	struct follow *follow;
+	const struct follow_owner *owner; /* stays until the release */
 };
 
 /* Somebody who follows all names below `serve`. The caller's memory. */
@@ -95,6 +109,8 @@ void follow_release(struct follow_user *user, int64_t now_ms);
 
 const char *follow_name(const struct follow *follow);
 bool follow_known(const struct follow *follow);
+/* False while a further path that the set needs has not been confirmed. */
+bool follow_whole(const struct follow *follow);
 /*
  * Names the content of a resource of a known name, the same in each run of the program: never 0.
  */

@@ -30,6 +30,9 @@ struct options {
 	size_t serve_count;
 	const char *domain;
 	const char *zone;
+	const char *failover[MANY + 1];
+	size_t failover_count;
+	unsigned failover_hold_ms;
 	unsigned min_instances;
 	const char *dump;
 	int status_fd;
@@ -46,7 +49,11 @@ static const char help[] =
 	"  --serve PATH         what clients get that ask for everything; with a trailing\n"
 	"                       /** all below it; several [/users/**]\n"
 	"  --domain NAME        the domain that names may end in [berth]\n"
-	"  --zone ZONE          the own zone, region/zone/...: endpoints near it come first\n"
+	"  --zone ZONE          the own zone, region/zone/...: endpoints near it come first,\n"
+	"                       those of --failover last in any case\n"
+	"  --failover PATH      below it is what names mean, too: it comes in when there is\n"
+	"                       too little before it; several, the best first\n"
+	"  --failover-hold MS   how long there must be enough before it goes again [10000]\n"
 	"  --min-instances N    a set with fewer stays as it was [1]\n"
 	"  --dump NAME          print what clients of NAME would get, and exit\n"
 	"  --help, --version\n"
@@ -60,6 +67,8 @@ enum option_code {
 	OPTION_SERVE,
 	OPTION_DOMAIN,
 	OPTION_ZONE,
+	OPTION_FAILOVER,
+	OPTION_FAILOVER_HOLD,
 	OPTION_MIN_INSTANCES,
 	OPTION_DUMP,
 	OPTION_STATUS_FD,
@@ -74,6 +83,8 @@ static const struct option long_options[] = {
 	{ "serve", required_argument, NULL, OPTION_SERVE },
 	{ "domain", required_argument, NULL, OPTION_DOMAIN },
 	{ "zone", required_argument, NULL, OPTION_ZONE },
+	{ "failover", required_argument, NULL, OPTION_FAILOVER },
+	{ "failover-hold", required_argument, NULL, OPTION_FAILOVER_HOLD },
 	{ "min-instances", required_argument, NULL, OPTION_MIN_INSTANCES },
 	{ "dump", required_argument, NULL, OPTION_DUMP },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
@@ -117,6 +128,13 @@ static int check_serve(const char *text)
 		return usage("--serve", text, "a registry path, with or without a trailing /**");
 	}
 	return 0;
+}
+
+static int check_failover(const char *text)
+{
+	struct err err = ERR_INIT;
+	bool good = path_check(text, strlen(text), &err) == 0 && strcmp(text, "/") != 0;
+	return good ? 0 : usage("--failover", text, "a registry path other than /");
 }
 
 static int add(const char *option, const char **list, size_t *count, const char *value)
@@ -164,6 +182,13 @@ static int take_option(struct options *options, int option, const char *value)
 	case OPTION_ZONE:
 		options->zone = value;
 		break;
+	case OPTION_FAILOVER:
+		status = check_failover(value);
+		return status
+			? status
+			: add("--failover", options->failover, &options->failover_count, value);
+	case OPTION_FAILOVER_HOLD:
+		return read_number("--failover-hold", value, 86400000, &options->failover_hold_ms);
 	case OPTION_MIN_INSTANCES:
 		return read_number("--min-instances", value, 1000000, &options->min_instances);
 	case OPTION_DUMP:
@@ -189,7 +214,7 @@ static int read_options(struct options *options, int argc, char **argv)
 {
 	int option;
 	*options = (struct options){
-		.domain = "berth", .zone = "", .min_instances = 1, .status_fd = -1
+		.domain = "berth", .failover_hold_ms = 10000, .min_instances = 1, .status_fd = -1
 	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		int status = take_option(options, option, optarg);
@@ -199,6 +224,10 @@ static int read_options(struct options *options, int argc, char **argv)
 	}
 	if (optind < argc) {
 		return usage("operand", argv[optind], "none");
+	}
+	if (options->failover_count > 0 && !options->zone) {
+		/* Without priorities a client would take both paths' endpoints for one locality. */
+		options->zone = "";
 	}
 	if (options->serve_count == 0) {
 		options->serve[options->serve_count++] = "/users/**";
@@ -286,6 +315,8 @@ int main(int argc, char **argv)
 	const struct world_options world_options = { .berth = berth,
 		.domain = options.domain,
 		.zone = options.zone,
+		.failover = options.failover,
+		.failover_hold_ms = options.failover_hold_ms,
 		.min_instances = options.min_instances,
 		.serve = options.serve };
 	struct world *world = world_create(&world_options);

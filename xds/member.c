@@ -1,8 +1,10 @@
 #include "xds/member.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buffer.h"
 #include "lib/program/memory.h"
 #include "lib/record/record.h"
 #include "lib/record/service.h"
@@ -35,66 +37,105 @@ static bool read_host(char out[INET6_ADDRSTRLEN], char *host, const struct recor
 	return true;
 }
 
-static void add(struct member *member, const struct record *record,
-	const struct record_endpoint *from, const json_t *address)
+/* The parts of a member, until all of it is known. */
+struct parts {
+	struct member_endpoint *endpoints;
+	size_t count;
+	size_t left_out;
+	struct buffer texts;
+};
+
+static uint32_t keep(struct parts *parts, const char *text)
 {
-	struct member_endpoint endpoint;
+	size_t place = parts->texts.len;
+	buffer_append(&parts->texts, text, strlen(text) + 1);
+	return (uint32_t)place;
+}
+
+static void add_address(struct parts *parts, const struct record *record, const char *address_type,
+	const json_t *address, struct member_endpoint endpoint)
+{
+	char host[INET6_ADDRSTRLEN];
 	struct record_target target;
-	if (!record_target_read(&target, from->address_type, address) || target.port == 0 ||
-		!read_host(endpoint.host, target.host, record)) {
-		member->left_out++;
+	if (!record_target_read(&target, address_type, address) || target.port == 0 ||
+		!read_host(host, target.host, record)) {
+		parts->left_out++;
 		return;
 	}
 	endpoint.port = target.port;
-	size_t protocol_bytes = strlen(from->protocol) + 1;
-	size_t api_bytes = strlen(from->api) + 1;
-	endpoint.protocol = memory_must(malloc(protocol_bytes + api_bytes));
-	endpoint.api = endpoint.protocol + protocol_bytes;
-	memcpy(endpoint.protocol, from->protocol, protocol_bytes);
-	memcpy(endpoint.api, from->api, api_bytes);
-	member->endpoints = memory_grow(
-		member->endpoints, member->count, sizeof(*member->endpoints));
-	member->endpoints[member->count++] = endpoint;
+	endpoint.host = keep(parts, host);
+	parts->endpoints = memory_grow(parts->endpoints, parts->count, sizeof(*parts->endpoints));
+	parts->endpoints[parts->count++] = endpoint;
+}
+
+static void read_parts(struct parts *ret_parts, const struct record *record)
+{
+	*ret_parts = (struct parts){ .count = 0 };
+	buffer_init(&ret_parts->texts, UINT32_MAX);
+	(void)keep(ret_parts, render_zone(record));
+	for (size_t i = 0; i < record_endpoint_count(record); i++) {
+		const struct record_endpoint from = record_endpoint(record, i);
+		const struct member_endpoint endpoint = {
+			.protocol = keep(ret_parts, from.protocol), .api = keep(ret_parts, from.api)
+		};
+		size_t at;
+		json_t *address;
+		json_array_foreach (from.addresses, at, address) {
+			add_address(ret_parts, record, from.address_type, address, endpoint);
+		}
+	}
+}
+
+static struct member *put_together(const struct parts *parts, const struct record *record)
+{
+	size_t endpoint_bytes = parts->count * sizeof(*parts->endpoints);
+	struct member *member = memory_must(
+		malloc(sizeof(*member) + endpoint_bytes + parts->texts.len));
+	*member = (struct member){ .weight = render_server_weight(record),
+		.health = render_health(record),
+		.count = (uint32_t)parts->count,
+		.left_out = (uint32_t)parts->left_out };
+	if (parts->count > 0) {
+		memcpy(member->endpoints, parts->endpoints, endpoint_bytes);
+	}
+	memcpy(member->endpoints + parts->count, parts->texts.data, parts->texts.len);
+	return member;
 }
 
 struct member *member_create(const json_t *json)
 {
 	struct record *record;
+	struct parts parts;
 	if (record_from_json(&record, json, NULL) != 0) {
 		return NULL;
 	}
-	const char *zone = render_zone(record);
-	struct member *member = memory_zeroed(1, sizeof(*member) + strlen(zone) + 1);
-	member->weight = render_server_weight(record);
-	member->health = render_health(record);
-	strcpy(member->zone, zone);
-	for (size_t i = 0; i < record_endpoint_count(record); i++) {
-		struct record_endpoint endpoint = record_endpoint(record, i);
-		size_t at;
-		json_t *address;
-		json_array_foreach (endpoint.addresses, at, address) {
-			add(member, record, &endpoint, address);
-		}
-	}
+	read_parts(&parts, record);
+	struct member *member = put_together(&parts, record);
+	buffer_finish(&parts.texts);
+	free(parts.endpoints);
 	record_free(record);
 	return member;
 }
 
-void member_destroy(struct member *member)
+static const char *text_at(const struct member *member, uint32_t place)
 {
-	if (!member) {
-		return;
-	}
-	for (size_t i = 0; i < member->count; i++) {
-		free(member->endpoints[i].protocol);
-	}
-	free(member->endpoints);
-	free(member);
+	return (const char *)(member->endpoints + member->count) + place;
 }
 
-bool member_offers(const struct member_endpoint *endpoint, const char *service)
+const char *member_zone(const struct member *member)
 {
-	const struct record_endpoint offered = { .protocol = endpoint->protocol,
-		.api = endpoint->api };
+	return text_at(member, 0);
+}
+
+const char *member_host(const struct member *member, const struct member_endpoint *endpoint)
+{
+	return text_at(member, endpoint->host);
+}
+
+bool member_offers(
+	const struct member *member, const struct member_endpoint *endpoint, const char *service)
+{
+	const struct record_endpoint offered = { .protocol = text_at(member, endpoint->protocol),
+		.api = text_at(member, endpoint->api) };
 	return !*service || record_endpoint_offers(&offered, service);
 }

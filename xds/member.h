@@ -8,35 +8,39 @@
 #define XDS_MEMBER_H
 
 #include <jansson.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "lib/render/locality.h"
 
+/* Its texts are places among those of the member. */
 struct member_endpoint {
-	char host[INET6_ADDRSTRLEN]; /* in canonical form */
+	uint32_t host; /* in canonical form */
+	uint32_t protocol;
+	uint32_t api;
 	uint16_t port;
-	char *protocol; /* with the api behind its NUL: one allocation */
-	char *api;
 };
 
+/* One allocation: there are many, which stay. */
 struct member {
 	unsigned weight;           /* the attribute `weight`: 1 to 256; 1 without */
 	enum render_health health; /* the attribute `berth:health` */
-	struct member_endpoint *endpoints;
-	size_t count;
-	size_t left_out; /* addresses that cannot be sent */
-	char zone[];     /* the attribute `berth:zone`; "" without */
+	uint32_t count;
+	uint32_t left_out; /* addresses that cannot be sent */
+	struct member_endpoint endpoints[];
+	/* Behind them: texts, each with a NUL; the zone first. */
 };
 
-/* NULL for JSON that is not a record. */
+/* NULL for JSON that is not a record. For free(). */
 struct member *member_create(const json_t *record);
-/* Accepts NULL. */
-void member_destroy(struct member *member);
+
+/* The attribute `berth:zone`; "" without. Borrowed. */
+const char *member_zone(const struct member *member);
+const char *member_host(const struct member *member, const struct member_endpoint *endpoint);
 
 /* Whether an endpoint is among those that names with this service mean; "": all are. */
-bool member_offers(const struct member_endpoint *endpoint, const char *service);
+bool member_offers(
+	const struct member *member, const struct member_endpoint *endpoint, const char *service);
 
 #endif

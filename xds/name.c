@@ -7,10 +7,11 @@
 #include "lib/base/text.h"
 #include "lib/program/memory.h"
 
-enum { DNS_NAME_MAX = 253, ELEMENTS_MAX = 128, INSTANCE_DEPTH = 4 };
+enum { DNS_NAME_MAX = 253, LABEL_MAX = 63, ELEMENTS_MAX = 128, INSTANCE_DEPTH = 4 };
 
 /* Elements of a path, from the root down; borrowed. */
 struct elements {
+	const char *registry; /* NULL, or NAME: the path lies below /net/NAME */
 	const char *at[ELEMENTS_MAX];
 	size_t count;
 };
@@ -24,6 +25,9 @@ static void add_place(struct name_meaning *meaning, enum name_shape shape,
 	char path[NAME_TEXT_BYTES] = "";
 	size_t used = 0;
 	size_t guard_len = 0;
+	if (elements->registry) {
+		used = (size_t)snprintf(path, sizeof(path), "/net/%s", elements->registry);
+	}
 	for (size_t i = 0; i < elements->count && used < sizeof(path); i++) {
 		guard_len = i < guard ? used + 1 + strlen(elements->at[i]) : guard_len;
 		used += (size_t)snprintf(path + used, sizeof(path) - used, "/%s", elements->at[i]);
@@ -39,7 +43,7 @@ static void add_place(struct name_meaning *meaning, enum name_shape shape,
 
 static struct elements insert(const struct elements *elements, size_t index, const char *element)
 {
-	struct elements longer = { .count = elements->count + 1 };
+	struct elements longer = { .registry = elements->registry, .count = elements->count + 1 };
 	for (size_t i = 0; i < longer.count; i++) {
 		longer.at[i] = i < index ? elements->at[i]
 			: i == index     ? element
@@ -89,6 +93,17 @@ static bool split(struct elements *ret_elements, char *text)
 	return true;
 }
 
+/* The elements of /net/NAME/… become those of the path in that registry. */
+static void take_registry(struct elements *elements)
+{
+	elements->registry = NULL;
+	if (elements->count > 2 && strcmp(elements->at[0], "net") == 0) {
+		elements->registry = elements->at[1];
+		elements->count -= 2;
+		memmove(elements->at, elements->at + 2, elements->count * sizeof(*elements->at));
+	}
+}
+
 /* Takes _http._tcp. off the front; false when nothing can be behind it. */
 static bool take_service(struct name_meaning *meaning, char **text)
 {
@@ -100,9 +115,8 @@ static bool take_service(struct name_meaning *meaning, char **text)
 	for (size_t i = 0; dot && i < sizeof(transports) / sizeof(transports[0]); i++) {
 		size_t len = (size_t)(dot - *text) - 1;
 		if (strncmp(dot, transports[i], strlen(transports[i])) == 0 && len > 0 &&
-			len < sizeof(meaning->service)) {
-			memcpy(meaning->service, *text + 1, len);
-			meaning->service[len] = '\0';
+			len <= LABEL_MAX) {
+			meaning->service = memory_text(*text + 1, len);
 			*text += len + 1 + strlen(transports[i]);
 			return true;
 		}
@@ -157,6 +171,7 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	if (!take_service(meaning, &rest) || !split(&elements, rest)) {
 		return;
 	}
+	take_registry(&elements);
 	if (strcmp(elements.at[0], "users") == 0) {
 		add_below_users(meaning, &elements);
 		return;
@@ -166,12 +181,31 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	add_below_users(meaning, &below_users);
 }
 
+void name_meaning_below(struct name_meaning *meaning, const char *root)
+{
+	size_t kept = 0;
+	for (size_t i = 0; *root && i < meaning->count; i++) {
+		struct name_place place = meaning->places[i];
+		char path[NAME_TEXT_BYTES];
+		size_t len = (size_t)snprintf(path, sizeof(path), "%s%s", root,
+			strcmp(place.path, "/") == 0 ? "" : place.path);
+		free(place.path);
+		if (len < sizeof(path)) {
+			place.path = memory_text(path, len);
+			place.guard_len += place.guard_len > 0 ? strlen(root) : 0;
+			meaning->places[kept++] = place;
+		}
+	}
+	meaning->count = *root ? kept : meaning->count;
+}
+
 void name_meaning_finish(struct name_meaning *meaning)
 {
 	for (size_t i = 0; i < meaning->count; i++) {
 		free(meaning->places[i].path);
 	}
 	free(meaning->places);
+	free(meaning->service);
 	*meaning = (struct name_meaning){ .count = 0 };
 }
 
@@ -192,7 +226,9 @@ static const char *behind(const char *at, const char *element)
 /* /users/USER/CLASS/INSTANCE, and what is below its node `components`: USER/CLASS/INSTANCE. */
 static bool shorten(char out[NAME_TEXT_BYTES], const char *path)
 {
-	const char *user = behind(path, "/users");
+	const char *net = behind(path, "/net");
+	const char *rest = net && *net ? net + element_len(net) : path;
+	const char *user = behind(rest, "/users");
 	if (!user) {
 		return false;
 	}
@@ -206,8 +242,8 @@ static bool shorten(char out[NAME_TEXT_BYTES], const char *path)
 	bool whole = instance_len > class_len &&
 		(!*end || (component && *component && !component[element_len(component)]));
 	if (whole) {
-		text_printf(out, NAME_TEXT_BYTES, "%.*s%.*s", (int)user_len, user,
-			(int)instance_len, instance);
+		text_printf(out, NAME_TEXT_BYTES, "%.*s%.*s%.*s", (int)(rest - path), path,
+			(int)user_len, user, (int)instance_len, instance);
 	}
 	return whole;
 }

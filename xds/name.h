@@ -21,7 +21,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
-enum { NAME_TEXT_BYTES = LIMIT_PATH_BYTES + 1, NAME_SERVICE_BYTES = 64, NAME_PLACES = 5 };
+enum { NAME_TEXT_BYTES = LIMIT_PATH_BYTES + 1, NAME_PLACES = 5 };
 
 /* Which records belong to a place. */
 enum name_shape {
@@ -41,7 +41,7 @@ struct name_place {
 };
 
 struct name_meaning {
-	char service[NAME_SERVICE_BYTES]; /* ""; else the label of the endpoints */
+	char *service; /* the label of the endpoints; NULL: of all */
 	/* The first of these that exists is meant. None: such a name can mean nothing. */
 	struct name_place *places;
 	size_t count; /* NAME_PLACES at most */
@@ -52,6 +52,8 @@ struct name_meaning {
  * name_meaning_finish().
  */
 void name_read(struct name_meaning *ret_meaning, const char *name, const char *domain);
+/* Puts all places below `root`, a path or "". It drops places whose paths become too long. */
+void name_meaning_below(struct name_meaning *meaning, const char *root);
 void name_meaning_finish(struct name_meaning *meaning);
 
 /*

@@ -14,7 +14,7 @@
 
 struct rest {
 	struct world *world;
-	struct follow_quota *quota;
+	struct follow_owner owner;
 	enum resource_type type;
 	struct err err; /* why the request cannot be answered */
 	char version_text[DISCOVERY_VERSION_BYTES];
@@ -114,9 +114,7 @@ static void add_name(struct rest *rest, const json_t *name)
 		return;
 	}
 	struct follow_user *user = &rest->users[rest->count];
-	user->on_change = on_change;
-	user->context = rest;
-	user->quota = rest->quota;
+	user->owner = &rest->owner;
 	if (follow_take(rest->world, user, text, strlen(text))) {
 		rest->count++;
 	} else {
@@ -159,7 +157,7 @@ struct rest *rest_create(struct ev_loop *loop, struct world *world, struct follo
 	json_t *json = json_read(body, len, 0, NULL);
 	rest->loop = loop;
 	rest->world = world;
-	rest->quota = quota;
+	rest->owner = (struct follow_owner){ on_change, rest, quota };
 	rest->type = type_of(target);
 	rest->on_ready = on_ready;
 	rest->context = context;

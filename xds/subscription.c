@@ -17,18 +17,18 @@ enum {
 
 /* One name of one type. */
 struct entry {
-	struct follow_user user; /* first */
-	struct kind *kind;
-	bool named;    /* asked for by its name */
-	bool all;      /* one of all, for a wildcard */
-	bool due;      /* it may have another version than the one that was sent */
-	bool again;    /* delta: it is sent even when the client has this version */
-	uint64_t sent; /* 0: none */
+	struct follow_user user; /* owned by its kind */
+	uint64_t sent;           /* 0: none */
+	bool named;              /* asked for by its name */
+	bool all;                /* one of all, for a wildcard */
+	bool due;                /* it may have another version than the one that was sent */
+	bool again;              /* delta: it is sent even when the client has this version */
 };
 
 /* One type. */
 struct kind {
 	struct subscription *subscription;
+	struct follow_owner owner;
 	enum resource_type type;
 	bool asked; /* a request came */
 	bool wildcard;
@@ -44,7 +44,6 @@ struct kind {
 
 struct subscription {
 	struct world *world;
-	struct follow_quota *quota;
 	bool delta;
 	subscription_on_due *on_due;
 	void *context;
@@ -63,17 +62,22 @@ uint64_t subscription_refusals(void)
 
 /* ---- entries ---- */
 
+static struct kind *kind_of(const struct entry *entry)
+{
+	return entry->user.owner->context;
+}
+
 static void mark_due(struct entry *entry)
 {
 	entry->due = true;
-	entry->kind->due = true;
+	kind_of(entry)->due = true;
 }
 
 static void on_change(void *context, struct follow_user *user)
 {
-	struct entry *entry = LIST_ITEM(user, struct entry, user);
-	struct subscription *subscription = context;
-	mark_due(entry);
+	const struct kind *kind = context;
+	struct subscription *subscription = kind->subscription;
+	mark_due(LIST_ITEM(user, struct entry, user));
 	subscription->on_due(subscription->context);
 }
 
@@ -115,10 +119,7 @@ static struct entry *take_entry(struct kind *kind, const char *name, size_t len)
 		return entry;
 	}
 	entry = memory_zeroed(1, sizeof(*entry));
-	entry->kind = kind;
-	entry->user.on_change = on_change;
-	entry->user.context = kind->subscription;
-	entry->user.quota = kind->subscription->quota;
+	entry->user.owner = &kind->owner;
 	if (!follow_take(kind->subscription->world, &entry->user, name, len)) {
 		free(entry);
 		return NULL;
@@ -397,7 +398,7 @@ int subscription_take(
  */
 static bool is_known(const struct entry *entry)
 {
-	return entry->kind->type != RESOURCE_ENDPOINTS || follow_known(entry->user.follow);
+	return kind_of(entry)->type != RESOURCE_ENDPOINTS || follow_known(entry->user.follow);
 }
 
 /* Whether an entry is to be sent; an entry without news is not due any more. */
@@ -407,7 +408,7 @@ static bool has_news(struct entry *entry)
 		return false;
 	}
 	bool news = entry->again ||
-		follow_version(entry->user.follow, entry->kind->type) != entry->sent;
+		follow_version(entry->user.follow, kind_of(entry)->type) != entry->sent;
 	entry->due = news;
 	return news;
 }
@@ -415,7 +416,7 @@ static bool has_news(struct entry *entry)
 static uint64_t add_resource(struct entry *entry, struct buffer *out)
 {
 	struct follow *follow = entry->user.follow;
-	const struct kind *kind = entry->kind;
+	const struct kind *kind = kind_of(entry);
 	bool delta = kind->subscription->delta;
 	uint64_t version = follow_version(follow, kind->type);
 	struct discovery_mark mark = discovery_begin_resource(
@@ -494,15 +495,16 @@ struct subscription *subscription_create(struct world *world, struct follow_quot
 {
 	struct subscription *subscription = memory_zeroed(1, sizeof(*subscription));
 	subscription->world = world;
-	subscription->quota = quota;
 	subscription->delta = delta;
 	subscription->on_due = on_due;
 	subscription->context = context;
 	subscription->all = (struct world_user){ .on_names = on_names, .context = subscription };
 	list_init(&subscription->all.link);
 	for (int type = 0; type < RESOURCE_TYPES; type++) {
-		subscription->kinds[type].subscription = subscription;
-		subscription->kinds[type].type = (enum resource_type)type;
+		struct kind *kind = &subscription->kinds[type];
+		kind->subscription = subscription;
+		kind->type = (enum resource_type)type;
+		kind->owner = (struct follow_owner){ on_change, kind, quota };
 	}
 	return subscription;
 }

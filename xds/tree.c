@@ -15,7 +15,6 @@ struct node {
 
 struct tree {
 	struct list link; /* of the trees */
-	char *path;
 	bool recursive;
 	enum tree_state state;
 	struct berth_watch *watch;
@@ -23,6 +22,7 @@ struct tree {
 	size_t count;
 	size_t room;
 	struct list observers;
+	char path[];
 };
 
 struct trees {
@@ -59,7 +59,7 @@ static bool is_at(const struct tree *tree, size_t place, const char *path)
 static void make_room(struct tree *tree)
 {
 	if (tree->count == tree->room) {
-		tree->room = tree->room ? 2 * tree->room : 4;
+		tree->room = tree->room ? tree->room + tree->room / 2 + 1 : 1;
 		tree->nodes = memory_must(
 			reallocarray(tree->nodes, tree->room, sizeof(*tree->nodes)));
 	}
@@ -75,14 +75,14 @@ static void set_node(struct tree *tree, const char *path, struct member *member_
 		tree->nodes[place] = (struct node){ .path = memory_text(path, strlen(path)) };
 		tree->count++;
 	}
-	member_destroy(tree->nodes[place].member);
+	free(tree->nodes[place].member);
 	tree->nodes[place].member = member_take;
 }
 
 static void free_node(struct node *node)
 {
 	free(node->path);
-	member_destroy(node->member);
+	free(node->member);
 }
 
 static void remove_node(struct tree *tree, const char *path)
@@ -126,6 +126,10 @@ static void replace_all(struct tree *tree, const char *snapshot)
 	}
 	if (tree->count > 0) {
 		qsort(tree->nodes, tree->count, sizeof(*tree->nodes), by_path);
+		/* There are many trees, and most change rarely. */
+		tree->room = tree->count;
+		tree->nodes = memory_must(
+			reallocarray(tree->nodes, tree->room, sizeof(*tree->nodes)));
 	}
 	json_decref(json);
 }
@@ -225,15 +229,14 @@ static void destroy_tree(struct tree *tree)
 	list_remove(&tree->link);
 	remove_all(tree);
 	free(tree->nodes);
-	free(tree->path);
 	free(tree);
 }
 
 static struct tree *create_tree(
 	struct trees *trees, const char *path, bool recursive, struct berth_failure *failure)
 {
-	struct tree *tree = memory_zeroed(1, sizeof(*tree));
-	tree->path = memory_text(path, strlen(path));
+	struct tree *tree = memory_zeroed(1, sizeof(*tree) + strlen(path) + 1);
+	strcpy(tree->path, path);
 	tree->recursive = recursive;
 	list_init(&tree->observers);
 	list_append(&trees->all, &tree->link);

@@ -296,6 +296,9 @@ void api_set_options(struct api *api, const struct api_options *options)
 	free(api->published);
 	api->options = *options;
 	api->options.published = api->published = published;
+	if (options->failover_count > 0 && !api->failovers) {
+		api->failovers = allocate_zeroed(1, sizeof(*api->failovers));
+	}
 	if (api->options.lookup_timeout_ms <= 0) {
 		api->options.lookup_timeout_ms = 5000;
 	}
@@ -348,6 +351,7 @@ void api_destroy(struct api *api)
 	api_follows_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
+	free(api->failovers);
 	free(api->published);
 	free(api);
 }

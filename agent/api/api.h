@@ -102,6 +102,10 @@ struct api_options {
 		char *const *names;
 		size_t count;
 	} hosts[2];
+	const char *zone;      /* of near=self; borrowed as the hosts are, and so is what follows */
+	char *const *failover; /* see [agent] failover */
+	size_t failover_count;
+	int64_t failover_hold_ms;
 	const struct api_published *published; /* copied */
 	size_t published_count;
 };

@@ -19,7 +19,8 @@ enum {
 	QUEUE_BYTES = 64 * 1024,       /* unread, beyond which no read is answered */
 	MOST_BYTES = 16 * 1024 * 1024, /* unread, beyond which the client is given up */
 	FRAME_BYTES = 64 * 1024 * 1024,
-	MOST_CONFIRMS = 16
+	MOST_CONFIRMS = 16,
+	WATCHED_BYTES = 2300 /* what the cache needs for a watched node, besides its content */
 };
 
 struct follow {
@@ -35,6 +36,7 @@ struct follow {
 	struct list put_off;  /* that are asked again when there is room */
 	struct list confirms; /* that wait for the server */
 	size_t read_count;
+	size_t bytes;  /* of its reads */
 	void *watched; /* tsearch() tree of the reads with `watch` */
 	char *told;    /* the container's state as the client knows it */
 	bool connected;
@@ -52,6 +54,7 @@ struct follow_read {
 	bool list; /* of the children, else the node itself */
 	bool watch;
 	bool answered;
+	size_t bytes; /* of the cache, that it holds as long as it is watched */
 	struct cache_wait wait;
 	char path[];
 };
@@ -146,6 +149,8 @@ static void free_read(struct follow_read *read)
 	cache_cancel(&read->wait);
 	list_remove(&read->link);
 	follow->read_count--;
+	follow->bytes -= read->bytes;
+	follow->api->follow_bytes -= read->bytes;
 	free(read);
 }
 
@@ -176,6 +181,40 @@ static struct cache_query query_of(const struct follow_read *read)
 		.now_ms = clock_monotonic_ms() };
 }
 
+static size_t bytes_of_container(const struct follow *follow)
+{
+	size_t bytes = 0;
+	for (struct list *at = follow->api->follows.next; at != &follow->api->follows;
+		at = at->next) {
+		const struct follow *other = LIST_ITEM(at, struct follow, link);
+		bytes += strcmp(other->container, follow->container) == 0 ? other->bytes : 0;
+	}
+	return bytes;
+}
+
+/*
+ * The cache cannot evict a watched node. So all containers together watch as much as half of it
+ * holds, and one of them three times as much as it leaves for the others.
+ */
+static int reserve(struct follow_read *read, const struct cache_answer *answer, struct err *err)
+{
+	struct follow *follow = read->follow;
+	struct cache_stats stats;
+	cache_get_stats(follow->api->cache, &stats);
+	size_t bytes = WATCHED_BYTES + 4 * strlen(read->path) + 2 * answer->len;
+	size_t all = follow->api->follow_bytes + bytes;
+	size_t most = stats.max_bytes / 2;
+	if (all > most || bytes_of_container(follow) + bytes > 3 * (most - all)) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"the cache of the host's agent has no room for more paths that containers "
+			"follow; `max_size` in its [cache] may be larger");
+	}
+	read->bytes = bytes;
+	follow->bytes += bytes;
+	follow->api->follow_bytes += bytes;
+	return 0;
+}
+
 /* From the answer that the client gets now. */
 static void watch(struct follow_read *read, const char *etag)
 {
@@ -202,6 +241,10 @@ static void answer_read(struct follow_read *read, const struct cache_answer *ans
 	}
 	if (answer->err && !absent) {
 		fail_read(read, answer->err);
+		return;
+	}
+	if (read->watch && reserve(read, answer, &err)) {
+		fail_read(read, &err);
 		return;
 	}
 	struct buffer json = begin_event(read->follow, "READ");
@@ -313,7 +356,7 @@ static void send_changes(struct follow *follow)
 static void append_heard(struct follow *follow, struct buffer *json)
 {
 	char text[API_STREAM_HEARD_BYTES];
-	const char *heard = api_stream_heard(follow->api, text);
+	const char *heard = api_stream_heard(follow->api->cache, text);
 	buffer_printf(json, "%s%s", heard ? "," : "", heard ? heard : "");
 }
 
@@ -596,6 +639,7 @@ static void take_drop(struct follow *follow, const json_t *item)
 static void take_confirm(struct follow *follow, const json_t *item)
 {
 	json_int_t max_age_ms = json_integer_value(json_object_get(item, "max_age_ms"));
+	tell_container(follow); /* the container may ask because of it */
 	begin_confirm(follow, (uint64_t)json_integer_value(json_object_get(item, "id")),
 		max_age_ms > 0 ? max_age_ms : 0);
 }

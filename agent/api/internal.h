@@ -7,6 +7,7 @@
 #include "agent/api/api.h"
 #include "agent/base/timer.h"
 #include "lib/http/field.h"
+#include "lib/render/failover.h"
 #include "lib/base/list.h"
 
 struct api {
@@ -20,11 +21,13 @@ struct api {
 	struct shared *shared; /* NULL: none */
 	struct api_hooks hooks;
 	struct api_options options;
-	struct api_published *published; /* of the options */
-	size_t watchers;                 /* of all peers */
+	struct api_published *published;  /* of the options */
+	struct failover_table *failovers; /* of look-ups; NULL: they have no further paths */
+	size_t watchers;                  /* of all peers */
 	size_t remote_watchers;
 	struct list polls; /* of poll.c: long polls under way */
 	size_t remote_finds;
+	size_t further_finds;      /* remote ones of further registries */
 	struct list view_polls;    /* of views.c */
 	struct list agent_streams; /* of views.c */
 	struct list drains;        /* of order.c: carried out, but not saved yet */
@@ -44,6 +47,7 @@ struct api {
 	struct timer parked_timer; /* until the oldest one ends */
 	struct list follows;       /* of follow.c: agents in containers */
 	struct timer follow_news;  /* of no length: something changed for them */
+	size_t follow_bytes;       /* of the cache: the nodes that they watch */
 	struct metrics_series *hits;
 	struct metrics_series *misses;
 	struct metrics_series *stale;
@@ -89,7 +93,7 @@ bool api_shares(const struct api *api, const struct http_request *request);
 void api_share(const struct api *api, const struct http_request *request, bool text,
 	const struct shared_item *item);
 /* The same for an answer of the cache, if the next look-up gets the same one. */
-void api_share_lookup(struct api *api, const struct http_request *request,
+void api_share_lookup(struct api *api, struct cache *cache, const struct http_request *request,
 	const struct cache_query *query, const struct cache_answer *answer);
 
 /* ---- routes ---- */

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/api/further.h"
 #include "agent/api/published.h"
 #include "agent/base/allocate.h"
+#include "agent/config/verify.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
@@ -32,6 +34,7 @@ struct rendering {
 struct lookup {
 	struct cache_wait wait;
 	struct api *api;
+	struct cache *cache; /* of the path */
 	struct http_request *request;
 	struct timer timer; /* of the read that it waits for */
 	double started;
@@ -39,6 +42,7 @@ struct lookup {
 	char *path;                  /* of the query */
 	struct cache_filter *filter; /* of the query */
 	bool local;
+	bool waits;      /* cache_enter() */
 	bool confirming; /* the answer was there, and waited for a sign of life of the server */
 	struct api_poll poll; /* while it is under way, wait->unlike is the answer of the client */
 };
@@ -68,12 +72,11 @@ static const char *type_of(const struct cache_query *query)
 }
 
 /* Seconds, rounded up: an answer is never older than its Age. */
-static long age_of(const struct api *api, const struct cache_answer *answer, enum source source)
+static long age_of(const struct cache *cache, const struct cache_answer *answer, enum source source)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	return source == STALE
-		? (long)((cache_answer_age_ms(api->cache, answer, now_ms) + 999) / 1000)
-		: 0;
+	return source == STALE ? (long)((cache_answer_age_ms(cache, answer, now_ms) + 999) / 1000)
+			       : 0;
 }
 
 static struct http_response *body_response(const struct http_request *request,
@@ -84,13 +87,13 @@ static struct http_response *body_response(const struct http_request *request,
 				     answer->len, cache_body_release, cache_body_hold(answer));
 }
 
-static struct http_response *make_response(const struct api *api,
+static struct http_response *make_response(const struct cache *cache,
 	const struct http_request *request, const struct cache_query *query,
 	const struct cache_answer *answer, enum source source)
 {
 	struct http_response *response = body_response(request, query, answer);
 	char age[24];
-	snprintf(age, sizeof(age), "%ld", age_of(api, answer, source));
+	snprintf(age, sizeof(age), "%ld", age_of(cache, answer, source));
 	http_response_etag(response, answer->etag);
 	http_response_header(response, "Age", age);
 	http_response_header(response, "X-Cache", sources[source]);
@@ -109,7 +112,7 @@ static void count(struct api *api, enum source source)
 
 /* Where the response is kept for this kind of answering; NULL when it is made for one request. */
 static struct http_response **find_kept(
-	const struct api *api, struct cache_answer *answer, enum source source)
+	const struct cache *cache, struct cache_answer *answer, enum source source)
 {
 	if (!answer->rendering) {
 		answer->rendering = allocate_zeroed(1, sizeof(struct rendering));
@@ -118,7 +121,7 @@ static struct http_response **find_kept(
 	if (source != STALE) {
 		return source == HIT ? &rendering->hit : NULL;
 	}
-	long age = age_of(api, answer, source);
+	long age = age_of(cache, answer, source);
 	if (rendering->stale && rendering->stale_age != age) {
 		http_response_free(rendering->stale);
 		rendering->stale = NULL;
@@ -127,14 +130,14 @@ static struct http_response **find_kept(
 	return &rendering->stale;
 }
 
-static void answer_with(struct api *api, struct http_request *request,
+static void answer_with(struct api *api, struct cache *cache, struct http_request *request,
 	const struct cache_query *query, struct cache_answer *answer, enum source source,
 	double started)
 {
-	struct http_response **place = find_kept(api, answer, source);
+	struct http_response **place = find_kept(cache, answer, source);
 	struct http_response *response = place ? *place : NULL;
 	if (!response) {
-		response = make_response(api, request, query, answer, source);
+		response = make_response(cache, request, query, answer, source);
 		if (place) {
 			*place = response;
 		}
@@ -142,7 +145,7 @@ static void answer_with(struct api *api, struct http_request *request,
 	count(api, source);
 	metrics_series_observe(api->durations, clock_monotonic_s() - started);
 	if (request->prefer && source != STALE && api_shares(api, request)) {
-		api_share_lookup(api, request, query, answer);
+		api_share_lookup(api, cache, request, query, answer);
 	}
 	http_answer(request, status_of(answer), response);
 	if (!place) {
@@ -151,11 +154,11 @@ static void answer_with(struct api *api, struct http_request *request,
 }
 
 /* `source` if the answer is confirmed, counted from when the lookup came. */
-static enum source source_if_confirmed(const struct api *api, const struct cache_query *query,
+static enum source source_if_confirmed(const struct cache *cache, const struct cache_query *query,
 	const struct cache_answer *answer, enum source source)
 {
-	return cache_answer_confirmed(api->cache, answer, query->max_age_ms, query->now_ms) ? source
-											    : STALE;
+	return cache_answer_confirmed(cache, answer, query->max_age_ms, query->now_ms) ? source
+										       : STALE;
 }
 
 /* ---- lookups that take a while ---- */
@@ -166,19 +169,34 @@ static enum source source_if_confirmed(const struct api *api, const struct cache
  */
 static enum source source_after_wait(const struct lookup *lookup, const struct cache_answer *answer)
 {
-	const struct api *api = lookup->api;
+	const struct cache *cache = lookup->cache;
 	bool hits = lookup->confirming &&
-		cache_answer_confirmed(api->cache, answer, -1, clock_monotonic_ms());
-	return source_if_confirmed(api, &lookup->query, answer, hits ? HIT : MISS);
+		cache_answer_confirmed(cache, answer, -1, clock_monotonic_ms());
+	return source_if_confirmed(cache, &lookup->query, answer, hits ? HIT : MISS);
+}
+
+/* Searches of TCP clients: one registry that is slow must not take those of another. */
+static size_t *remote_finds(struct api *api, const struct cache *cache)
+{
+	return cache == api->cache ? &api->remote_finds : &api->further_finds;
+}
+
+static void stop_waiting(struct lookup *lookup)
+{
+	if (lookup->waits) {
+		cache_leave(lookup->cache);
+		lookup->waits = false;
+	}
 }
 
 static void end(struct lookup *lookup)
 {
 	struct api *api = lookup->api;
 	cache_cancel(&lookup->wait);
+	stop_waiting(lookup);
 	timer_stop(&lookup->timer);
 	api_poll_end(&lookup->poll);
-	api->remote_finds -= !lookup->local && lookup->query.kind == CACHE_FIND;
+	*remote_finds(api, lookup->cache) -= !lookup->local && lookup->query.kind == CACHE_FIND;
 	free(lookup->path);
 	free(lookup->filter);
 	free(lookup);
@@ -203,7 +221,7 @@ static void answer_poll(struct lookup *lookup, struct cache_answer *answer, enum
 {
 	struct http_request *request = lookup->request;
 	struct http_response *response = make_response(
-		lookup->api, request, &lookup->query, answer, source);
+		lookup->cache, request, &lookup->query, answer, source);
 	api_poll_applied(request, response);
 	count(lookup->api, source);
 	http_answer(request, status_of(answer), response);
@@ -215,8 +233,8 @@ static void answer_poll(struct lookup *lookup, struct cache_answer *answer, enum
 static void on_poll_over(struct api_poll *poll)
 {
 	struct lookup *lookup = LIST_ITEM(poll, struct lookup, poll);
-	struct api *api = lookup->api;
-	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
+	struct cache *cache = lookup->cache;
+	struct cache_answer *answer = cache_known(cache, &lookup->query, clock_monotonic_ms());
 	if (!answer) {
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_TIMEOUT, "the registry has not answered");
@@ -224,7 +242,7 @@ static void on_poll_over(struct api_poll *poll)
 		return;
 	}
 	lookup->query.now_ms = clock_monotonic_ms();
-	answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, HIT));
+	answer_poll(lookup, answer, source_if_confirmed(cache, &lookup->query, answer, HIT));
 }
 
 /* The client has this answer and waits for the next. */
@@ -238,13 +256,15 @@ static void poll(struct lookup *lookup, const char *etag)
 	}
 	http_end_search(lookup->request); /* it counts as a watcher from now on */
 	strcpy(lookup->wait.unlike, etag);
+	stop_waiting(lookup); /* likewise */
 	timer_stop(&lookup->timer);
 	if (lookup->query.refresh) { /* the first answer was read for it */
 		lookup->query.refresh = false;
 		lookup->query.max_age_ms = -1;
 	}
 	struct cache_answer *answer;
-	if (cache_ask(api->cache, &lookup->query, &lookup->wait, &answer, &err) != CACHE_WAITING) {
+	if (cache_ask(lookup->cache, &lookup->query, &lookup->wait, &answer, &err) !=
+		CACHE_WAITING) {
 		fail(lookup, &err);
 	}
 }
@@ -256,11 +276,12 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	if (!answer) {
 		fail(lookup, err);
 	} else if (lookup->poll.api) {
-		answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, MISS));
+		answer_poll(lookup, answer,
+			source_if_confirmed(lookup->cache, &lookup->query, answer, MISS));
 	} else if (api_poll_wanted(lookup->request, answer->etag)) {
 		poll(lookup, answer->etag);
 	} else {
-		answer_with(api, lookup->request, &lookup->query, answer,
+		answer_with(api, lookup->cache, lookup->request, &lookup->query, answer,
 			source_after_wait(lookup, answer), lookup->started);
 		end(lookup);
 	}
@@ -270,21 +291,22 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 static void give_up(struct lookup *lookup)
 {
 	struct api *api = lookup->api;
-	const struct registry *registry = api->registry;
-	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
+	enum registry_state state = cache_registry_state(lookup->cache);
+	struct cache_answer *answer = cache_known(
+		lookup->cache, &lookup->query, clock_monotonic_ms());
 	if (answer) {
-		answer_with(api, lookup->request, &lookup->query, answer,
+		answer_with(api, lookup->cache, lookup->request, &lookup->query, answer,
 			source_after_wait(lookup, answer), lookup->started);
 		end(lookup);
 		return;
 	}
 	struct err err = ERR_INIT;
-	if (registry_state(registry) == REGISTRY_CONNECTED) {
+	if (state == REGISTRY_CONNECTED) {
 		err_set(&err, BERTH_TIMEOUT, "the registry did not answer within %lld ms",
 			(long long)api->options.lookup_timeout_ms);
 	} else {
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is not known",
-			registry_state_name(registry_state(registry)), lookup->query.path);
+			registry_state_name(state), lookup->query.path);
 	}
 	fail(lookup, &err);
 }
@@ -302,18 +324,19 @@ static void keep_query(struct lookup *lookup, const struct cache_query *query)
 	lookup->query.filter = lookup->filter = cache_filter_copy(query->filter);
 }
 
-static struct lookup *lookup_create(struct api *api, struct http_request *request,
-	const struct cache_query *query, double started)
+static struct lookup *lookup_create(struct api *api, struct cache *cache,
+	struct http_request *request, const struct cache_query *query, double started)
 {
 	struct lookup *lookup = allocate_zeroed(1, sizeof(*lookup));
 	lookup->api = api;
+	lookup->cache = cache;
 	lookup->request = request;
 	lookup->local = request->local;
 	lookup->started = started;
 	lookup->wait.on_answer = on_answer;
 	lookup->wait.context = lookup;
 	keep_query(lookup, query);
-	api->remote_finds += !request->local && query->kind == CACHE_FIND;
+	*remote_finds(api, cache) += !request->local && query->kind == CACHE_FIND;
 	timer_init(&lookup->timer, api->loop, "look-up", on_timeout, lookup);
 	if (query->kind != CACHE_FIND) { /* a search takes the time that its walk takes */
 		timer_start(&lookup->timer, api->options.lookup_timeout_ms);
@@ -322,8 +345,8 @@ static struct lookup *lookup_create(struct api *api, struct http_request *reques
 	return lookup;
 }
 
-static void ask(struct api *api, struct http_request *request, const struct cache_query *query,
-	double started)
+static void ask(struct api *api, struct cache *cache, struct http_request *request,
+	const struct cache_query *query, double started)
 {
 	struct err err = ERR_INIT;
 	if (path_check(query->path, strlen(query->path), &err)) {
@@ -331,19 +354,19 @@ static void ask(struct api *api, struct http_request *request, const struct cach
 		api_problem(request, 0, &err);
 		return;
 	}
-	struct lookup *lookup = lookup_create(api, request, query, started);
+	struct lookup *lookup = lookup_create(api, cache, request, query, started);
 	struct cache_answer *answer;
-	enum cache_verdict verdict = cache_ask(
-		api->cache, &lookup->query, &lookup->wait, &answer, &err);
-	if (verdict == CACHE_UNAVAILABLE) {
+	enum cache_verdict verdict = cache_ask(cache, &lookup->query, &lookup->wait, &answer, &err);
+	lookup->waits = verdict == CACHE_WAITING && cache_enter(cache, &err);
+	if (verdict == CACHE_UNAVAILABLE || (verdict == CACHE_WAITING && !lookup->waits)) {
 		fail(lookup, &err);
 	} else if (verdict == CACHE_WAITING) {
 		lookup->confirming = cache_is_confirming(&lookup->wait);
 	} else if (api_poll_wanted(request, answer->etag)) {
 		poll(lookup, answer->etag);
 	} else {
-		answer_with(api, request, query, answer,
-			source_if_confirmed(api, query, answer, HIT), started);
+		answer_with(api, cache, request, query, answer,
+			source_if_confirmed(cache, query, answer, HIT), started);
 		end(lookup);
 	}
 }
@@ -361,11 +384,17 @@ static void look_up(struct api *api, struct http_request *request, struct cache_
 		/* A read that began before the request does not satisfy it. */
 		query->max_age_ms = query->refresh ? 0 : max_age_s < 0 ? -1 : max_age_s * 1000;
 	}
-	struct cache_answer *answer = cache_find(api->cache, query);
+	/* A listener that shows a part of the registry shows nothing of further paths. */
+	if (query->filter && query->filter->near && api->failovers && !request->listener) {
+		api_look_up_further(api, request, query);
+		return;
+	}
+	struct cache *cache = cache_at(api->cache, query->path);
+	struct cache_answer *answer = cache_find(cache, query);
 	if (answer && !api_poll_wanted(request, answer->etag)) {
-		answer_with(api, request, query, answer, HIT, started);
+		answer_with(api, cache, request, query, answer, HIT, started);
 	} else {
-		ask(api, request, query, started);
+		ask(api, cache, request, query, started);
 	}
 }
 
@@ -421,6 +450,7 @@ struct filter_room {
 	char api[LIMIT_API_BYTES + 1];
 	char protocol[LIMIT_PROTOCOL_BYTES + 1];
 	char scope[16];
+	char near[256];
 };
 
 /* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
@@ -432,7 +462,13 @@ static bool read_filter(const struct api *api, const struct http_request *reques
 		.protocol = parameter(
 			request, "protocol", room->protocol, sizeof(room->protocol), err),
 		.scope = parameter(request, "scope", room->scope, sizeof(room->scope), err),
+		.near = parameter(request, "near", room->near, sizeof(room->near), err),
 	};
+	if (ret_filter->near && strcmp(ret_filter->near, "self") == 0) {
+		ret_filter->near = api->options.zone ? api->options.zone : "";
+	} else if (ret_filter->near && !err->code && config_verify_zone(ret_filter->near, err)) {
+		err_wrap(err, "query parameter near");
+	}
 	const char *scope = ret_filter->scope;
 	if (scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
 		err_set(err, BERTH_FAILED, "query parameter scope: must be external or internal");
@@ -485,12 +521,13 @@ void api_targets(struct api *api, struct http_request *request, const char *rest
 }
 
 /* A client with its share of the searches may still join a search that is under way. */
-static bool may_search(const struct api *api, struct http_request *request)
+static bool may_search(struct api *api, struct http_request *request, const char *under)
 {
+	struct cache *cache = cache_at(api->cache, under);
 	struct cache_stats stats;
-	cache_get_stats(api->cache, &stats);
+	cache_get_stats(cache, &stats);
 	return request->local ? http_search(request, stats.searches, CACHE_MAX_SEARCHES)
-			      : http_search(request, api->remote_finds, REMOTE_FINDS);
+			      : http_search(request, *remote_finds(api, cache), REMOTE_FINDS);
 }
 
 void api_find(struct api *api, struct http_request *request, const char *rest)
@@ -514,10 +551,11 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 	} else if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");
 	} else {
+		path = path ? path : "/";
 		look_up(api, request,
-			&(struct cache_query){ .path = path ? path : "/",
+			&(struct cache_query){ .path = path,
 				.kind = CACHE_FIND,
 				.filter = &filter,
-				.joins = !may_search(api, request) });
+				.joins = !may_search(api, request, path) });
 	}
 }

@@ -5,6 +5,7 @@
 
 #include "agent/api/internal.h"
 #include "agent/base/allocate.h"
+#include "agent/config/verify.h"
 #include "agent/names/write.h"
 
 #define TYPE_BYTES 16
@@ -16,6 +17,8 @@ struct question {
 	struct http_request *request;
 	unsigned parts;
 	bool text;
+	char near[256]; /* a zone; only with `is_near` */
+	bool is_near;
 	struct names_wait wait;
 	char name[NAMES_NAME_BYTES];
 };
@@ -25,7 +28,8 @@ static void share(const struct api *api, const struct http_request *request, boo
 	const struct names_view *view, const struct err *err, const char *body, size_t len)
 {
 	if (view->lasts && !view->stale && api_shares(api, request)) {
-		const struct shared_item item = { .source = SHARED_OF_ANYTHING,
+		const struct shared_item item = { .cache = api->cache,
+			.source = SHARED_OF_ANYTHING,
 			.etag = "",
 			.err = err,
 			.value = body,
@@ -35,11 +39,11 @@ static void share(const struct api *api, const struct http_request *request, boo
 }
 
 static void answer_lines(const struct api *api, struct http_request *request,
-	const struct names_view *view, unsigned parts, const char *age)
+	const struct names_view *view, unsigned parts, const char *near, const char *age)
 {
 	struct buffer lines;
 	buffer_init(&lines, LINES_MAX_BYTES);
-	names_write_lines(view, parts, &lines);
+	names_write_lines(view, parts, near, &lines);
 	struct http_response *response = http_response_create(
 		"text/plain; charset=utf-8", buffer_text(&lines), lines.len);
 	http_response_header(response, "Age", age);
@@ -52,9 +56,10 @@ static void answer_lines(const struct api *api, struct http_request *request,
 }
 
 static void answer_json(const struct api *api, struct http_request *request, const char *name,
-	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *age)
+	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *near,
+	const char *age)
 {
-	json_t *json = names_json(view, name, parts, ttl_s);
+	json_t *json = names_json(view, name, parts, ttl_s, near);
 	char *text = api_json_text(json);
 	struct http_response *response = http_response_create(
 		"application/json", text, strlen(text));
@@ -68,7 +73,7 @@ static void answer_json(const struct api *api, struct http_request *request, con
 }
 
 static void answer(struct api *api, struct http_request *request, const char *name, unsigned parts,
-	bool text, const struct names_view *view)
+	bool text, const char *near, const struct names_view *view)
 {
 	struct err err = ERR_INIT;
 	char age[24];
@@ -76,12 +81,12 @@ static void answer(struct api *api, struct http_request *request, const char *na
 	switch (view->answer->status) {
 	case NAMES_FOUND:
 		if (text) {
-			answer_lines(api, request, view, parts, age);
+			answer_lines(api, request, view, parts, near, age);
 		} else {
 			answer_json(api, request, name, view, parts,
 				view->stale ? api->options.names_stale_ttl_s
 					    : api->options.names_ttl_s,
-				age);
+				near, age);
 		}
 		return;
 	case NAMES_ABSENT:
@@ -105,7 +110,7 @@ static void on_answer(void *context, const struct names_view *view)
 {
 	struct question *question = context;
 	answer(question->api, question->request, question->name, question->parts, question->text,
-		view);
+		question->is_near ? question->near : NULL, view);
 	free(question);
 }
 
@@ -131,6 +136,23 @@ static bool read_parts(struct http_request *request, unsigned *ret_parts)
 	return *ret_parts != 0;
 }
 
+/* The zone in `out`; *ret_is_near: there is one. False: the request has been answered. */
+static bool read_near(
+	const struct api *api, struct http_request *request, char out[256], bool *ret_is_near)
+{
+	struct err err = ERR_INIT;
+	*ret_is_near = http_parameter(request, "near", out, 256, &err) > 0 && out[0];
+	if (*ret_is_near && strcmp(out, "self") == 0) {
+		snprintf(out, 256, "%s", api->options.zone ? api->options.zone : "");
+	} else if (*ret_is_near && config_verify_zone(out, &err)) {
+		err_wrap(&err, "query parameter near");
+	}
+	if (err.code) {
+		api_bad_request(request, err.msg);
+	}
+	return err.code == 0;
+}
+
 void api_names(struct api *api, struct http_request *request, const char *rest)
 {
 	struct names_view view;
@@ -150,12 +172,17 @@ void api_names(struct api *api, struct http_request *request, const char *rest)
 	struct question *question = allocate_zeroed(1, sizeof(*question));
 	*question =
 		(struct question){ .api = api, .request = request, .parts = parts, .text = text };
+	if (!read_near(api, request, question->near, &question->is_near)) {
+		free(question);
+		return;
+	}
 	question->wait.on_answer = on_answer;
 	question->wait.context = question;
 	strcpy(question->name, rest);
 	if (names_ask(api->names, rest, &view, &question->wait)) {
+		answer(api, request, rest, parts, text, question->is_near ? question->near : NULL,
+			&view);
 		free(question);
-		answer(api, request, rest, parts, text, &view);
 		return;
 	}
 	http_on_closed(request, on_closed, question);

@@ -14,8 +14,8 @@ static const char page[] =
  * The page may run its own script and use its own style, and talk to this agent: nothing else. The
  * hashes are those of the text between the tags of page.html; tests/lint/page knows them.
  */
-#define SCRIPT "'sha256-y6+Am8uoyI61BlH65jfLLwdg4In2O4nJmwP3AO4G6GE='"
-#define STYLE "'sha256-P8HPOs3ni14AFSon7CVMkNlTn0Unr+Zdwi3KZIFriTs='"
+#define SCRIPT "'sha256-PKVr/Xs0JYAz4ROuKWUfZdPBGC5sJcge6LVVUPbWWxI='"
+#define STYLE "'sha256-uaKLJ6eMk+Y4ym6QeylbiPy9EXgsq+dVQmgmIPBKEW8='"
 #define POLICY                                                                                     \
 	"default-src 'none'; script-src " SCRIPT "; style-src " STYLE                              \
 	"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "               \

@@ -77,16 +77,16 @@ void api_share(const struct api *api, const struct http_request *request, bool t
 	shared_put(api->shared, &keyed);
 }
 
-void api_share_lookup(struct api *api, const struct http_request *request,
+void api_share_lookup(struct api *api, struct cache *cache, const struct http_request *request,
 	const struct cache_query *query, const struct cache_answer *answer)
 {
 	struct cache_query plain = *query;
 	plain.refresh = false;
 	plain.max_age_ms = -1;
 	/* An answer that changes on its way to this client would not be the next client's. */
-	if (query->kind == CACHE_FIND || cache_find(api->cache, &plain) != answer) {
+	if (query->kind == CACHE_FIND || cache_find(cache, &plain) != answer) {
 		return;
 	}
-	const struct shared_item item = shared_item_of(NULL, query, answer);
+	const struct shared_item item = shared_item_of(cache, NULL, query, answer);
 	api_share(api, request, query->filter && query->filter->text, &item);
 }

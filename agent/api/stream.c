@@ -49,9 +49,9 @@ static void schedule_heartbeat(struct api *api)
 static void send_event(
 	struct api_stream *stream, const char *type, double time, const char *members);
 
-const char *api_stream_heard(const struct api *api, char out[API_STREAM_HEARD_BYTES])
+const char *api_stream_heard(const struct cache *cache, char out[API_STREAM_HEARD_BYTES])
 {
-	int64_t age_ms = cache_heard_age_ms(api->cache, clock_monotonic_ms());
+	int64_t age_ms = cache_heard_age_ms(cache, clock_monotonic_ms());
 	text_printf(out, API_STREAM_HEARD_BYTES, "\"heard_ms\":%lld", (long long)age_ms);
 	return age_ms == INT64_MAX ? NULL : out;
 }
@@ -68,8 +68,8 @@ static void on_heartbeat(void *context)
 		schedule_beat(stream);
 		/* A client with something to read knows that the agent lives. */
 		if (stream->queue.len == 0 && stream->state == API_STREAM_FOLLOWING) {
-			send_event(
-				stream, "HEARTBEAT", clock_wall_s(), api_stream_heard(api, heard));
+			send_event(stream, "HEARTBEAT", clock_wall_s(),
+				api_stream_heard(stream->cache, heard));
 		}
 	}
 	schedule_heartbeat(api);
@@ -108,15 +108,17 @@ static void on_more(void *context)
 	serve_waiting(context);
 }
 
-/* Hundreds of large snapshots in one turn would keep all other clients waiting. */
-static bool may_write_snapshot(struct api *api)
+/* Hundreds of large snapshots in one turn would keep all other clients waiting; so would one. */
+static bool may_write_snapshot(const struct api_stream *stream)
 {
+	struct api *api = stream->api;
 	unsigned turn = ev_iteration(api->loop);
 	if (api->turn != turn) {
 		api->turn = turn;
 		api->snapshot_bytes = 0;
 	}
-	if (api->snapshot_bytes >= TURN_BYTES) {
+	bool ready = !stream->source->is_ready || stream->source->is_ready(stream);
+	if (!ready || api->snapshot_bytes >= TURN_BYTES) {
 		timer_start(&api->more, 0);
 		return false;
 	}
@@ -297,7 +299,7 @@ static size_t on_read(void *context, char *buffer, size_t size)
 {
 	struct api_stream *stream = context;
 	if (stream->queue.len == 0 && stream->state == API_STREAM_BEHIND) {
-		if (!http_has_room(stream->request) || !may_write_snapshot(stream->api)) {
+		if (!http_has_room(stream->request) || !may_write_snapshot(stream)) {
 			wait_for_room(stream);
 			return 0;
 		}
@@ -366,6 +368,7 @@ void api_stream_init(struct api_stream *stream, const struct api_stream_source *
 {
 	stream->source = source;
 	stream->api = api;
+	stream->cache = api->cache;
 	stream->request = request;
 	stream->local = request->local;
 	stream->framing = framing;

@@ -30,6 +30,8 @@ struct api_stream;
 
 struct api_stream_source {
 	const char *(*name)(const struct api_stream *stream); /* for the log */
+	/* Whether the snapshot can be written now, else in a later turn. NULL: always. */
+	bool (*is_ready)(const struct api_stream *stream);
 	/* Appends the snapshot as a JSON value. */
 	void (*write_snapshot)(struct api_stream *stream, struct buffer *out);
 	/* Behind the snapshot; may be NULL. */
@@ -41,6 +43,7 @@ struct api_stream_source {
 struct api_stream {
 	const struct api_stream_source *source;
 	struct api *api;
+	struct cache *cache;          /* whose registry it tells of */
 	struct http_request *request; /* NULL while it is parked */
 	/* on api->streams, by the next heartbeat; from the beginning of the answer on */
 	struct list beat;
@@ -81,7 +84,7 @@ void api_stream_send(struct api_stream *stream, const char *type, const char *me
  * For the members of an event: "heard_ms", how long ago the registry was heard. NULL: never.
  */
 #define API_STREAM_HEARD_BYTES 48
-const char *api_stream_heard(const struct api *api, char out[API_STREAM_HEARD_BYTES]);
+const char *api_stream_heard(const struct cache *cache, char out[API_STREAM_HEARD_BYTES]);
 /* Replaces all events that the client has not read, or has missed, by a snapshot. */
 void api_stream_resync(struct api_stream *stream);
 /* Ends it without another event. */

@@ -327,7 +327,7 @@ static void on_closed(struct api_stream *stream)
 	free(agent);
 }
 
-static const struct api_stream_source source = { name, write_snapshot, NULL, on_closed };
+static const struct api_stream_source source = { name, NULL, write_snapshot, NULL, on_closed };
 
 static void send_member(
 	struct api_stream *stream, const char *type, const char *member, json_t *value_take)

@@ -27,6 +27,11 @@ static const char *name(const struct api_stream *stream)
 	return cache_observed_path(&watch_of(stream)->observer);
 }
 
+static bool is_ready(const struct api_stream *stream)
+{
+	return cache_snapshot_ready(&watch_of(stream)->observer);
+}
+
 static void write_snapshot(struct api_stream *stream, struct buffer *out)
 {
 	cache_write_snapshot(&watch_of(stream)->observer, out);
@@ -36,7 +41,7 @@ static void on_snapshot(struct api_stream *stream)
 {
 	if (watch_of(stream)->observer.state == CACHE_OBSERVER_STALE) {
 		char heard[API_STREAM_HEARD_BYTES];
-		api_stream_send(stream, "STALE", api_stream_heard(stream->api, heard));
+		api_stream_send(stream, "STALE", api_stream_heard(stream->cache, heard));
 	}
 }
 
@@ -52,7 +57,8 @@ static void on_closed(struct api_stream *stream)
 	free(watch);
 }
 
-static const struct api_stream_source source = { name, write_snapshot, on_snapshot, on_closed };
+static const struct api_stream_source source = { name, is_ready, write_snapshot, on_snapshot,
+	on_closed };
 
 /* ---- from the cache ---- */
 
@@ -76,9 +82,9 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 		buffer_append_text(&members, record);
 	}
 	api_stream_send(&watch->stream, names[event],
-		path ? buffer_text(&members) : api_stream_heard(api, heard));
+		path ? buffer_text(&members) : api_stream_heard(watch->stream.cache, heard));
 	buffer_finish(&members);
-	double since = cache_change_time_s(api->cache);
+	double since = cache_change_time_s(watch->stream.cache);
 	if (path && since > 0) {
 		metrics_observe(api->metrics, METRIC_PROPAGATION, "", clock_monotonic_s() - since);
 	}
@@ -110,7 +116,7 @@ static void on_timeout(void *context)
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 		"the registry is %s, and not all of this is known",
-		registry_state_name(registry_state(watch->stream.api->registry)));
+		registry_state_name(cache_registry_state(watch->stream.cache)));
 	on_refused(watch, &err);
 }
 
@@ -150,6 +156,7 @@ static void open_watch(struct api *api, struct http_request *request, const char
 {
 	struct watch *watch = allocate_zeroed(1, sizeof(*watch));
 	api_stream_init(&watch->stream, &source, api, request, framing);
+	watch->stream.cache = cache_at(api->cache, path);
 	watch->stream.resumes = resumes;
 	watch->observer.scope = recursive ? CACHE_TREE : CACHE_SELF;
 	watch->observer.on_ready = on_ready;
@@ -158,7 +165,7 @@ static void open_watch(struct api *api, struct http_request *request, const char
 	watch->observer.context = watch;
 	timer_init(&watch->timeout, api->loop, "watch", on_timeout, watch);
 	timer_start(&watch->timeout, api->options.lookup_timeout_ms);
-	cache_observe(api->cache, path, &watch->observer);
+	cache_observe(watch->stream.cache, path, &watch->observer);
 }
 
 void api_watch(struct api *api, struct http_request *request, const char *rest)

@@ -29,38 +29,26 @@ static bool make_one(const char *path, struct err *err)
 	return made;
 }
 
-static int make_for(
+static void make_for(
 	const char *path, const struct directory_owner *owner, bool last, struct err *err)
 {
 	char parent[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	if (access(path, F_OK) == 0) {
-		return 0;
+		return;
 	}
 	if (!slash || strlen(path) >= sizeof(parent)) {
-		return err_set(err, BERTH_FAILED, "%s is not an absolute path", path);
+		err_set(err, BERTH_FAILED, "%s is not an absolute path", path);
+		return;
 	}
 	size_t len = slash == path ? 1 : (size_t)(slash - path);
 	memcpy(parent, path, len);
 	parent[len] = '\0';
-	if (trust_check_directory(parent, err)) {
-		return err->code;
-	}
-	if (make_one(path, err) && last && lchown(path, owner->uid, owner->gid)) {
+	if (trust_check_directory(parent, err) == 0 && make_one(path, err) && last &&
+		lchown(path, owner->uid, owner->gid)) {
 		err_set_errno(err, BERTH_FAILED, errno, "cannot give %s to user %u", path,
 			(unsigned)owner->uid);
 	}
-	return err->code;
-}
-
-static int make_element(
-	const char *path, const struct directory_owner *owner, bool last, struct err *err)
-{
-	if (owner) {
-		return make_for(path, owner, last, err);
-	}
-	(void)make_one(path, err);
-	return err->code;
 }
 
 /* Makes the directories that the first `len` bytes of `path` name, from the top down. */
@@ -72,7 +60,12 @@ static int make(const char *path, size_t len, const struct directory_owner *owne
 		slash += strcspn(slash, "/");
 		bool last = *slash == '\0';
 		*slash = '\0';
-		if (make_element(copy, owner, last, err) || last) {
+		if (owner) {
+			make_for(copy, owner, last, err);
+		} else {
+			(void)make_one(copy, err);
+		}
+		if (last) {
 			break;
 		}
 		*slash = '/';

@@ -95,14 +95,10 @@ static int commit(const struct file_work *work, struct err *err)
 
 static int replace(const struct file_work *work, struct err *err)
 {
-	int code = prepare(work, err);
-	if (!code) {
-		code = commit(work, err);
-		if (code) {
-			unlink(work->temporary);
-		}
+	if (prepare(work, err) || commit(work, err)) {
+		unlink(work->temporary);
 	}
-	return code;
+	return err->code;
 }
 
 static int remove_file(const struct file_work *work, struct err *err)
@@ -123,9 +119,9 @@ int file_work_do(const struct file_work *work, struct err *err)
 	case FILE_REPLACE:
 		return replace(work, err);
 	case FILE_REMOVE:
-		return remove_file(work, err);
+		break;
 	}
-	return 0;
+	return remove_file(work, err);
 }
 
 void file_work_finish(struct file_work *work)

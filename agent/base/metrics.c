@@ -28,11 +28,12 @@ static const struct family families[METRIC_COUNT] = {
 	[METRIC_BUILD_INFO] = { "berth_build_info", "Always 1; the version is a label.", GAUGE,
 		{ "version" }, { 0 } },
 	[METRIC_REGISTRY_CONNECTED] = { "berth_registry_connected", "1 while the registry answers.",
-		GAUGE, { NULL }, { 0 } },
+		GAUGE, { "registry" }, { 0 } },
 	[METRIC_SESSION_EXPIRATIONS] = { "berth_registry_session_expirations_total",
-		"Registry sessions that were lost.", COUNTER, { NULL }, { 0 } },
+		"Registry sessions that were lost.", COUNTER, { "registry" }, { 0 } },
 	[METRIC_REGISTRY_REQUESTS] = { "berth_registry_request_duration_seconds",
-		"From a request to the registry to its answer.", HISTOGRAM, { "result" },
+		"From a request to the registry to its answer.", HISTOGRAM,
+		{ "registry", "result" },
 		{ 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, .1, .25, 1, 2.5, 10 } },
 	[METRIC_REGISTERED] = { "berth_registered",
 		"1 while the component's record is in the registry.", GAUGE, { "component" },
@@ -75,17 +76,18 @@ static const struct family families[METRIC_COUNT] = {
 		"From a lookup's request to its answer.", HISTOGRAM, { NULL },
 		{ 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 5e-3, 2.5e-2, .1, 1, 10 } },
 	[METRIC_CACHE_ENTRIES] = { "berth_cache_entries",
-		"Nodes and lists of children in the cache.", GAUGE, { NULL }, { 0 } },
+		"Nodes and lists of children in the cache.", GAUGE, { "registry" }, { 0 } },
 	[METRIC_CACHE_BYTES] = { "berth_cache_bytes", "Memory that the cache holds.", GAUGE,
-		{ NULL }, { 0 } },
+		{ "registry" }, { 0 } },
 	[METRIC_CACHE_STALE_SECONDS] = { "berth_cache_stale_seconds",
 		"For how long the cache could not be confirmed; 0 while it is live.", GAUGE,
-		{ NULL }, { 0 } },
+		{ "registry" }, { 0 } },
 	[METRIC_CACHE_EVICTIONS] = { "berth_cache_evictions_total",
-		"Paths that gave way to others because of max_size.", COUNTER, { NULL }, { 0 } },
+		"Paths that gave way to others because of max_size.", COUNTER, { "registry" },
+		{ 0 } },
 	[METRIC_CACHE_REFUSALS] = { "berth_cache_refusals_total",
 		"Event streams and warm paths ended because their paths exceed max_size.", COUNTER,
-		{ NULL }, { 0 } },
+		{ "registry" }, { 0 } },
 	[METRIC_SHARED_BYTES] = { "berth_shared_bytes",
 		"Memory of the map with answers that clients read; also in berth_cache_bytes.",
 		GAUGE, { NULL }, { 0 } },
@@ -288,6 +290,9 @@ static void write_name(struct buffer *out, const struct metrics_series *series, 
 	buffer_printf(out, "%s%s", family->name, suffix);
 	const char *separator = "{";
 	for (int i = 0; i < 2 && family->labels[i]; i++) {
+		if (!*series->labels[i]) {
+			continue; /* of the agent's own registry, or of all */
+		}
 		buffer_printf(out, "%s%s=\"", separator, family->labels[i]);
 		write_escaped(out, series->labels[i]);
 		buffer_append_text(out, "\"");

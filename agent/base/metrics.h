@@ -14,9 +14,10 @@
 
 enum metric {
 	METRIC_BUILD_INFO, /* version */
+	/* registry: NAME of [registry NAME]; without one: [registry] */
 	METRIC_REGISTRY_CONNECTED,
-	METRIC_SESSION_EXPIRATIONS,
-	METRIC_REGISTRY_REQUESTS,  /* result: ok refused timeout unavailable; histogram */
+	METRIC_SESSION_EXPIRATIONS, /* registry */
+	METRIC_REGISTRY_REQUESTS,  /* registry, result: ok refused timeout unavailable; histogram */
 	METRIC_REGISTERED,         /* component */
 	METRIC_TRANSITIONS,        /* component, to */
 	METRIC_DAMPED,             /* component */
@@ -28,17 +29,17 @@ enum metric {
 	METRIC_RELOAD_OK,      /* the last one */
 	METRIC_RELOAD_TIME,    /* of the last good one */
 	METRIC_MAIN_RESTARTS,
-	METRIC_CHECK_UP,        /* check */
-	METRIC_CHECK_WARNING,   /* check */
-	METRIC_CHECK_DURATION,  /* check; histogram */
-	METRIC_CHECK_RUNS,      /* check, result */
-	METRIC_LOOKUPS,         /* result: hit miss stale error */
-	METRIC_LOOKUP_DURATION, /* histogram */
-	METRIC_CACHE_ENTRIES,
-	METRIC_CACHE_BYTES,
-	METRIC_CACHE_STALE_SECONDS,
-	METRIC_CACHE_EVICTIONS,
-	METRIC_CACHE_REFUSALS,
+	METRIC_CHECK_UP,            /* check */
+	METRIC_CHECK_WARNING,       /* check */
+	METRIC_CHECK_DURATION,      /* check; histogram */
+	METRIC_CHECK_RUNS,          /* check, result */
+	METRIC_LOOKUPS,             /* result: hit miss stale error */
+	METRIC_LOOKUP_DURATION,     /* histogram */
+	METRIC_CACHE_ENTRIES,       /* registry */
+	METRIC_CACHE_BYTES,         /* registry */
+	METRIC_CACHE_STALE_SECONDS, /* registry */
+	METRIC_CACHE_EVICTIONS,     /* registry */
+	METRIC_CACHE_REFUSALS,      /* registry */
 	METRIC_SHARED_BYTES,
 	METRIC_SHARED_ENTRIES,
 	METRIC_SHARED_MAPS,
@@ -73,7 +74,8 @@ struct metrics *metrics_create(void);
 void metrics_destroy(struct metrics *metrics);
 
 /*
- * The series with these label values ("" where the family has fewer labels), made when it is new.
+ * The series with these label values ("" where the family has fewer labels, or
+ * the series has no such label), made when it is new.
  * Valid until metrics_retain() drops it; for hot paths that keep it.
  */
 struct metrics_series *metrics_series(

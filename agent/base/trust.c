@@ -173,10 +173,7 @@ static int step(struct walk *walk, struct err *err)
 	}
 	memcpy(name, begin, len);
 	name[len] = '\0';
-	if (enter(walk, name, begin + len, err)) {
-		return err_wrap(err, "%s", name);
-	}
-	return 0;
+	return enter(walk, name, begin + len, err) ? err_wrap(err, "%s", name) : 0;
 }
 
 int trust_check_directory(const char *path, struct err *err)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "agent/bridge/policy.h"
 #include "agent/bridge/tree.h"
 #include "lib/base/clock.h"
+#include "lib/base/path.h"
 
 enum { MOST_CONTAINERS = 1024, AGAIN_MS = 1000 };
 
@@ -28,6 +28,7 @@ struct bridge {
 	int fd; /* of the directory of containers; -1: no containers are configured */
 	struct bridge_watches *watches;
 	struct bridge_watch_set directory;
+	struct bridge_watch_set above; /* that one, whose end makes no event while it is open */
 	struct bridge_publish *publish;
 	struct bridge_container **containers;
 	size_t count;
@@ -184,11 +185,31 @@ static int open_directory(struct bridge *bridge, struct err *err)
 	return 0;
 }
 
+static void watch(struct bridge *bridge, struct bridge_watch_set *set, int fd)
+{
+	bridge_watch_set_begin(set);
+	bridge_watch_set_add(bridge->watches, set, fd);
+	bridge_watch_set_end(bridge->watches, set);
+}
+
 static void watch_directory(struct bridge *bridge)
 {
-	bridge_watch_set_begin(&bridge->directory);
-	bridge_watch_set_add(bridge->watches, &bridge->directory, bridge->fd);
-	bridge_watch_set_end(bridge->watches, &bridge->directory);
+	int above = openat(bridge->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	watch(bridge, &bridge->directory, bridge->fd);
+	if (above >= 0) {
+		watch(bridge, &bridge->above, above);
+		close(above);
+	}
+}
+
+/* Another directory may have taken its place, or none. */
+static bool is_in_place(const struct bridge *bridge)
+{
+	struct stat opened;
+	struct stat named;
+	return fstat(bridge->fd, &opened) == 0 &&
+		stat(bridge->config->bridge.containers, &named) == 0 &&
+		opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 static void list(struct bridge *bridge)
@@ -227,12 +248,18 @@ static void reopen(struct bridge *bridge)
 static void on_directory_event(void *context, uint32_t mask, const char *name)
 {
 	struct bridge *bridge = context;
+	(void)mask;
 	(void)name;
-	if (mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) {
-		bridge->away = true;
-	}
 	bridge->relist = true;
 	plan(bridge);
+}
+
+static void on_event_above(void *context, uint32_t mask, const char *name)
+{
+	const struct bridge *bridge = context;
+	if (strcmp(name, path_name(bridge->config->bridge.containers)) == 0) {
+		on_directory_event(context, mask, name);
+	}
 }
 
 static void on_lost(void *context)
@@ -248,10 +275,11 @@ static void on_lost(void *context)
 static void look(struct bridge *bridge)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	if (bridge->away) {
+	if (bridge->away || !is_in_place(bridge)) {
 		reopen(bridge);
+		bridge->relist = true;
 	}
-	if (bridge->relist || bridge->away) {
+	if (bridge->relist) {
 		bridge->relist = false;
 		list(bridge);
 	}
@@ -325,6 +353,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 	bridge->fd = -1;
 	bridge->containers = allocate_zeroed(MOST_CONTAINERS, sizeof(struct bridge_container *));
 	bridge_watch_set_init(&bridge->directory, on_directory_event, bridge);
+	bridge_watch_set_init(&bridge->above, on_event_above, bridge);
 	timer_init(&bridge->due, environment->loop, "containers", on_timer, bridge);
 	bridge->publish = bridge_publish_create(&publish);
 	if (open_containers(bridge, err)) {
@@ -354,6 +383,7 @@ void bridge_destroy(struct bridge *bridge)
 	}
 	bridge_publish_destroy(bridge->publish);
 	bridge_watch_set_finish(bridge->watches, &bridge->directory);
+	bridge_watch_set_finish(bridge->watches, &bridge->above);
 	bridge_watches_destroy(bridge->watches);
 	if (bridge->fd >= 0) {
 		close(bridge->fd);

@@ -77,6 +77,23 @@ void cache_answers_free(struct cache_node *node)
 	}
 }
 
+void cache_answers_end_waits(struct cache_node *node, const struct err *err)
+{
+	for (struct answer *answer = node->answers; answer; answer = answer->next) {
+		answer->busy = true;
+		while (!list_empty(&answer->waits)) {
+			struct cache_wait *wait = LIST_ITEM(
+				answer->waits.next, struct cache_wait, link);
+			cache_answer_end_wait(wait);
+			wait->on_answer(wait->context, NULL, err);
+		}
+		answer->busy = false;
+		if (answer->kind == CACHE_FIND) {
+			cache_find_waited(answer);
+		}
+	}
+}
+
 /* ---- the states that answers wait for ---- */
 
 static enum cache_verdict make(struct answer *answer, struct err *err)

@@ -30,6 +30,8 @@ void cache_answers_away(struct cache_answers *answers, struct cache_node *node);
 /* At the end of a turn: frees those that are not worth keeping. */
 void cache_answers_pass(struct cache_node *node);
 void cache_answers_free(struct cache_node *node);
+/* Ends all waits for answers of the node. */
+void cache_answers_end_waits(struct cache_node *node, const struct err *err);
 /* A slice of the build that has waited longest. */
 void cache_builds_run(struct cache_answers *answers);
 /*

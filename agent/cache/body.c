@@ -8,6 +8,7 @@
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
 #include "lib/record/record.h"
+#include "lib/render/locality.h"
 #include "lib/render/render.h"
 
 enum { SLICE_CHILDREN = 128, BODY_BYTES = 256 * 1024 * 1024 };
@@ -32,8 +33,16 @@ static void write_json_string(struct buffer *out, const char *text)
 	json_decref(string);
 }
 
+/* How far the record is; NULL where nobody asked. */
+static const unsigned *tier_of(
+	const struct record *record, const struct cache_filter *filter, unsigned *room)
+{
+	*room = filter->near ? render_tier(filter->rank, render_zone(record), filter->near) : 0;
+	return filter->near ? room : NULL;
+}
+
 static void write_address(const char *path, const struct record_endpoint *endpoint,
-	const json_t *address, bool text, struct buffer *out)
+	const json_t *address, bool text, const unsigned *tier, struct buffer *out)
 {
 	if (text) {
 		char *line = NULL;
@@ -56,19 +65,39 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 	write_json_string(out, endpoint->address_type);
 	buffer_append_text(out, ",\"address\":");
 	(void)json_text_append(out, address, JSON_COMPACT);
+	if (tier) {
+		buffer_printf(out, ",\"tier\":%u", *tier);
+	}
 	buffer_append_text(out, "}");
 	json_make_visible(out, start);
 }
 
-static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,
-	const char *path, struct buffer *out)
+static void note_part(struct cache_build *build, size_t start, const unsigned *tier)
 {
+	if (tier && build->out.len > start) {
+		build->parts = allocate_grow(
+			build->parts, build->part_count, sizeof(*build->parts));
+		build->parts[build->part_count] = (struct cache_part){ .start = start,
+			.end = build->out.len,
+			.place = build->part_count,
+			.tier = *tier };
+		build->part_count++;
+	}
+}
+
+static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,
+	struct cache_build *build, const char *path)
+{
+	struct buffer *out = &build->out;
+	size_t start = out->len;
+	unsigned room;
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
 		allocated_code(
 			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
 		return;
 	}
+	const unsigned *tier = tier_of(record, filter, &room);
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		struct record_endpoint endpoint = record_endpoint(record, i);
 		size_t index;
@@ -76,28 +105,34 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 		if (record_endpoint_matches(
 			    &endpoint, filter->api, filter->protocol, filter->scope)) {
 			json_array_foreach (endpoint.addresses, index, address) {
-				write_address(path, &endpoint, address, filter->text, out);
+				write_address(path, &endpoint, address, filter->text, tier, out);
 			}
 		}
 	}
+	note_part(build, start, tier);
 	record_free(record);
 }
 
 static void write_targets(struct cache_entry *data, const struct cache_filter *filter,
 	struct cache_build *build, const char *path)
 {
+	size_t start = build->out.len;
+	unsigned room;
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
 		allocated_code(
 			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
 		return;
 	}
-	const struct render_member member = { path, record };
+	const unsigned *tier = tier_of(record, filter, &room);
+	const struct render_member member = { .path = path, .record = record, .tier = room };
 	const struct render_picture picture = { path, &member, 1 };
 	const struct render_options options = { .format = RENDER_PROMETHEUS,
-		.filter = { filter->api, filter->protocol, filter->scope } };
+		.filter = { filter->api, filter->protocol, filter->scope },
+		.tiers = tier != NULL };
 	struct err ignored = ERR_INIT; /* the buffer has failed, too: seen at the end */
 	(void)!render_write_items(&build->out, &picture, &options, &build->items, &ignored);
+	note_part(build, start, tier);
 	record_free(record);
 }
 
@@ -110,9 +145,7 @@ void cache_write_outside(const struct cache_entry *data, struct buffer *out)
 	}
 	size_t start = out->len;
 	json_t *json = allocated(json_copy((json_t *)(uintptr_t)record_json(record)));
-	if (json_object_get(json, "internal")) {
-		json_object_set_new(json, "internal", json_array());
-	}
+	json_object_set_new(json, "internal", json_array());
 	(void)json_text_append(out, json, JSON_COMPACT);
 	json_make_visible(out, start);
 	json_decref(json);
@@ -149,7 +182,7 @@ static void write_part(struct answer *answer, struct cache_entry *data,
 	} else if (answer->kind == CACHE_TARGETS) {
 		write_targets(data, filter, build, path);
 	} else {
-		write_endpoints(data, filter, path, &build->out);
+		write_endpoints(data, filter, build, path);
 	}
 }
 
@@ -174,6 +207,35 @@ static void begin(struct answer *answer, const struct cache_filter *filter)
 	}
 }
 
+static int by_tier(const void *a, const void *b)
+{
+	const struct cache_part *left = a;
+	const struct cache_part *right = b;
+	int order = (left->tier > right->tier) - (left->tier < right->tier);
+	return order != 0 ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+/* The parts in the order of their tiers; each but the first one written begins with a comma. */
+static void order_parts(struct cache_build *build, bool text)
+{
+	struct buffer ordered;
+	if (build->part_count == 0 || build->out.failed) {
+		return;
+	}
+	buffer_init(&ordered, BODY_BYTES);
+	buffer_append(&ordered, build->out.data, build->parts[0].start);
+	qsort(build->parts, build->part_count, sizeof(*build->parts), by_tier);
+	for (size_t i = 0; i < build->part_count; i++) {
+		const struct cache_part *part = &build->parts[i];
+		size_t comma = !text && part->place > 0;
+		buffer_append_text(&ordered, !text && i > 0 ? "," : "");
+		buffer_append(&ordered, build->out.data + part->start + comma,
+			part->end - part->start - comma);
+	}
+	buffer_finish(&build->out);
+	build->out = ordered;
+}
+
 static void write_slice(struct answer *answer, const struct cache_entry *children,
 	const struct cache_filter *filter)
 {
@@ -195,6 +257,7 @@ static void write_slice(struct answer *answer, const struct cache_entry *childre
 	free(build->after);
 	build->after = after;
 	if (done) {
+		order_parts(build, filter->text);
 		const char *ends = answer->kind == CACHE_RECORDS ? "}\n"
 			: filter->text                           ? ""
 								 : "]\n";
@@ -256,6 +319,7 @@ void cache_build_free(struct answer *answer)
 	if (build) {
 		list_remove(&build->link);
 		buffer_finish(&build->out);
+		free(build->parts);
 		free(build->after);
 		free(build);
 		answer->build = NULL;

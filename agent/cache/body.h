@@ -8,12 +8,22 @@
 
 #include "agent/cache/answer.h"
 
+/* One record's part of a body that is ordered by nearness. */
+struct cache_part {
+	size_t start;
+	size_t end;
+	size_t place; /* among the parts as they were written */
+	unsigned tier;
+};
+
 /* A body that is being written, a slice in each turn. */
 struct cache_build {
 	struct list link; /* all->builds while it can go on */
 	struct answer *answer;
 	struct buffer out;
 	size_t items; /* of CACHE_TARGETS */
+	struct cache_part *parts;
+	size_t part_count;
 	struct cache_need need;
 	char *after;  /* the last child written; NULL: none yet */
 	bool changed; /* something that it holds has changed since */

@@ -186,9 +186,11 @@ void cache_flush(struct cache *cache)
 		cache_observers_freshness(&cache->follow);
 		cache->store.change_time_s = 0;
 	}
-	cache_written_forget(&cache->follow);
+	bool written = cache_written_rest(&cache->follow.written);
 	evict(cache);
-	if (!cache->turn.dirty) {
+	if (written) {
+		cache_go_on(&cache->turn); /* so that it is forgotten when nobody asks again */
+	} else if (!cache->turn.dirty) {
 		cache_turn_rest(&cache->turn);
 	}
 	plan_tick(cache);
@@ -415,6 +417,11 @@ bool cache_is_connected(const struct cache *cache)
 	return cache->heard.state == REGISTRY_CONNECTED;
 }
 
+enum registry_state cache_registry_state(const struct cache *cache)
+{
+	return cache->heard.state;
+}
+
 void cache_reserve(struct cache *cache, size_t before, size_t after)
 {
 	cache_charge(&cache->table, before, after);
@@ -442,6 +449,7 @@ void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 		.paths = cache->table.node_count,
 		.entries = cache->store.entry_count,
 		.bytes = cache->table.bytes,
+		.max_bytes = cache->table.max_bytes,
 		.stale_seconds = since_ms > 0 ? (double)(clock_monotonic_ms() - since_ms) / 1e3 : 0,
 		.loads = cache->store.loads,
 		.evictions = cache->evictions,
@@ -459,6 +467,7 @@ void cache_set_options(struct cache *cache, const struct cache_options *options)
 	cache->heard.confirm_ms = options->confirm_ms;
 	cache->heard.hit_until_ms = 0;
 	cache->store.max_stale_ms = options->max_stale_ms;
+	cache->store.snapshot_name = options->snapshot_name ? options->snapshot_name : "cache";
 	cache->resync_ms = options->resync_ms;
 	cache->answers.release_rendering = options->release_rendering;
 	cache_refused_forget(&cache->store.refusals);
@@ -470,6 +479,7 @@ struct cache *cache_create(
 	struct ev_loop *loop, struct registry *registry, const struct cache_options *options)
 {
 	struct cache *cache = allocate_zeroed(1, sizeof(*cache));
+	list_init(&cache->attached);
 	cache_table_init(&cache->table, sizeof(*cache));
 	cache_turn_init(&cache->turn, loop, on_end, on_more, cache);
 	cache_heard_init(&cache->heard, loop, registry, on_heard_change, on_wait_end, cache);
@@ -494,7 +504,7 @@ void cache_destroy(struct cache *cache)
 	while (!list_empty(&cache->table.order)) {
 		forget(cache, LIST_ITEM(cache->table.order.next, struct cache_node, order));
 	}
-	cache_written_forget(&cache->follow);
+	cache_written_forget(&cache->follow.written);
 	cache_heard_finish(&cache->heard);
 	cache_store_finish(&cache->store);
 	cache_turn_finish(&cache->turn);

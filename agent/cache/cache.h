@@ -51,6 +51,7 @@ struct cache_options {
 	/* paths; recursive ones end in slash and two asterisks; borrowed for the call */
 	char *const *warm;
 	size_t warm_count;
+	const char *snapshot_name; /* of its file; NULL: "cache"; borrowed for the cache's life */
 	/* Frees the front end's rendering of an answer. */
 	void (*release_rendering)(void *rendering);
 };
@@ -59,6 +60,7 @@ struct cache_stats {
 	size_t paths;
 	size_t entries;
 	size_t bytes;
+	size_t max_bytes;
 	double stale_seconds; /* since the registry went away; 0 while it is connected */
 	uint64_t loads;
 	uint64_t evictions;
@@ -71,6 +73,34 @@ struct cache *cache_create(
 	struct ev_loop *loop, struct registry *registry, const struct cache_options *options);
 /* No lookup and no observer may be left. Accepts NULL. */
 void cache_destroy(struct cache *cache);
+
+/* ---- further registries: each has a cache of its own, and shares nothing with the others ---- */
+
+/*
+ * From now on `other` is the cache of `at` and all below it, among the users of `cache`, until it
+ * is detached. Both stay the caller's.
+ */
+void cache_attach(struct cache *cache, const char *at, struct cache *other);
+void cache_detach(struct cache *cache, const struct cache *other);
+/*
+ * The cache for the path: an attached one, or `cache` itself. All that is asked of a path is asked
+ * of its cache, and what follows from an answer, too: its age, its confirmation.
+ */
+struct cache *cache_at(struct cache *cache, const char *path);
+/*
+ * A client is about to wait for a read: counts it until cache_leave(). False when CACHE_MAX_WAITING
+ * wait for this attached cache already: a registry that is slow must not take all connections and
+ * questions that there can be. The first cache has no such bound.
+ */
+enum { CACHE_MAX_WAITING = 256 };
+bool cache_enter(struct cache *cache, struct err *err) ERR_REQUIRED(2);
+void cache_leave(struct cache *cache);
+/* Before the end of a cache in use: all that waits for it, and all observers, are refused. */
+void cache_refuse_all(struct cache *cache, const struct err *err);
+enum registry_state cache_registry_state(const struct cache *cache);
+
+/* ---- the cache as a whole ---- */
+
 /* After a reload: limits and warm paths. */
 void cache_set_options(struct cache *cache, const struct cache_options *options);
 /* To be called with every change of the registry's state. */
@@ -270,6 +300,11 @@ struct cache_picture {
  */
 struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context);
+/*
+ * Whether a snapshot can be written without much work. While it is false, the text of a large
+ * picture is being made: ask again in the next turn.
+ */
+bool cache_snapshot_ready(const struct cache_observer *observer);
 /* Appends {"path": record or null, …} of everything observed. */
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out);
 

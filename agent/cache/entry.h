@@ -84,6 +84,7 @@ struct cache_store {
 	uint64_t generation;  /* another number after each change of what is known */
 	double change_time_s; /* the time of the first change since the last turn; 0: none */
 	int64_t max_stale_ms; /* 0: no limit */
+	const char *snapshot_name;
 	struct cache_store_events events;
 	/* The data of a path have come or changed (`known`), or have gone; or NULL. */
 	void (*on_data)(void *context, const char *path, bool known);

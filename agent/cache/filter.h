@@ -13,8 +13,10 @@ struct cache_filter {
 	const char *type; /* these three for FIND only */
 	const char *id;
 	const char *persistence;
-	bool text;    /* lines of text in place of JSON */
-	bool outside; /* RESOLVE, RECORDS: records without their internal endpoints */
+	const char *near; /* ENDPOINTS, TARGETS: by nearness to this zone, with tiers; NULL: not */
+	unsigned rank;    /* with near: all of the path is behind that of lower ranks */
+	bool text;        /* lines of text in place of JSON */
+	bool outside;     /* RESOLVE, RECORDS: records without their internal endpoints */
 };
 
 /* The same members; NULL has the members of a filter that accepts anything, as JSON. */

@@ -8,7 +8,6 @@
 #include "agent/cache/listing.h"
 #include "agent/cache/need.h"
 #include "lib/base/clock.h"
-#include "lib/base/json_visible.h"
 
 enum { EVENT_BYTES = 1024 * 1024 };
 
@@ -153,21 +152,6 @@ void cache_observers_ready(struct cache_follow *follow)
 }
 
 /* ---- events ---- */
-
-void cache_write_line(const char *data, size_t len, struct buffer *out)
-{
-	size_t start = out->len;
-	if (!data) {
-		buffer_append_text(out, "null");
-		return;
-	}
-	for (const char *at = data, *end = data + len; at < end;) {
-		size_t part = strcspn(at, "\r\n");
-		buffer_append(out, at, part);
-		at += part + 1;
-	}
-	json_make_visible(out, start);
-}
 
 struct event {
 	enum cache_event type;
@@ -329,6 +313,9 @@ void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
 {
 	struct cache_entry *data = node->entries[CACHE_DATA];
 	struct cache_entry *children = node->entries[CACHE_CHILDREN];
+	if ((data && data->changed) || (children && children->changed)) {
+		cache_written_overtaken(&follow->written, node);
+	}
 	if (data && data->changed) {
 		data->changed = false;
 		flush_data(follow, node, data);
@@ -440,6 +427,9 @@ void cache_unobserve(struct cache_observer *observer)
 	list_remove(&observer->link);
 	if (list_empty(&observer->node->observers)) {
 		cache_tree_forget(&follow->tree, observer->node);
+		if (follow->written.root == observer->node) {
+			cache_written_forget(&follow->written);
+		}
 	}
 	list_remove(&observer->all_link);
 	follow->wide -= observer->scope != CACHE_SELF;
@@ -512,6 +502,14 @@ void cache_warm_set(struct cache_follow *follow, char *const *warm, size_t count
 	}
 }
 
+void cache_observers_end(struct cache_follow *follow, const struct err *err)
+{
+	cache_warm_set(follow, NULL, 0);
+	while (!list_empty(&follow->observers)) {
+		refuse(LIST_ITEM(follow->observers.next, struct cache_observer, all_link), err);
+	}
+}
+
 void cache_follow_init(struct cache_follow *follow, struct cache_store *store)
 {
 	*follow = (struct cache_follow){
@@ -520,4 +518,5 @@ void cache_follow_init(struct cache_follow *follow, struct cache_store *store)
 	list_init(&follow->observers);
 	list_init(&follow->due);
 	list_init(&follow->warm);
+	cache_written_init(&follow->written, store);
 }

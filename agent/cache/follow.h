@@ -9,14 +9,7 @@
 #include "agent/cache/cache.h"
 #include "agent/cache/entry.h"
 #include "agent/cache/tree.h"
-
-/* The last snapshot that was written in this turn: others of the same picture copy it. */
-struct cache_written {
-	const struct cache_node *node; /* NULL: none */
-	enum cache_scope scope;
-	uint64_t generation;
-	struct buffer text;
-};
+#include "agent/cache/written.h"
 
 struct cache_follow {
 	struct cache_table *table;
@@ -30,7 +23,7 @@ struct cache_follow {
 	size_t stale;           /* observers */
 	struct list warm;
 	uint64_t refusals;
-	struct cache_written written; /* picture.c's */
+	struct cache_written written;
 };
 
 void cache_follow_init(struct cache_follow *follow, struct cache_store *store);
@@ -59,11 +52,7 @@ void cache_observers_ready(struct cache_follow *follow);
 void cache_observers_freshness(struct cache_follow *follow);
 /* Ends the observer that came last. False when there is none. */
 bool cache_observers_refuse(struct cache_follow *follow);
-
-/*
- * Appends the record as clients get it, on one line: line breaks of valid JSON can only be between
- * the tokens, where they mean nothing. NULL: "null".
- */
-void cache_write_line(const char *data, size_t len, struct buffer *out);
+/* Ends all of them, for this reason. */
+void cache_observers_end(struct cache_follow *follow, const struct err *err);
 
 #endif

@@ -1,10 +1,12 @@
 #include "agent/cache/heard.h"
 
 #include "agent/base/allocate.h"
+#include "lib/base/clock.h"
 
 enum {
 	PATIENCE_MS =
 		1000, /* a look-up waits no longer for the server before it is answered as stale */
+	AGAIN_MS = 1000,
 	CONFIRM_MS = 10000 /* where there is no session timeout */
 };
 
@@ -55,6 +57,9 @@ static void on_confirmed(void *context, const struct registry_result *result)
 	struct cache_heard *heard = context;
 	heard->confirming = NULL;
 	set_confirmation(heard, result->err.code ? CACHE_SILENT : CACHE_HEARD);
+	if (result->err.code && heard->state == REGISTRY_CONNECTED) {
+		timer_start(&heard->again, AGAIN_MS);
+	}
 	end_waits(heard);
 }
 
@@ -83,6 +88,12 @@ static void ask_server(struct cache_heard *heard, int64_t not_before_ms, int64_t
 	}
 }
 
+static void on_again(void *context)
+{
+	struct cache_heard *heard = context;
+	ask_server(heard, INT64_MIN, clock_monotonic_ms());
+}
+
 enum cache_truth cache_confirm_since(
 	struct cache_heard *heard, int64_t not_before_ms, int64_t now_ms)
 {
@@ -104,6 +115,7 @@ void cache_heard_set_state(struct cache_heard *heard, enum registry_state state)
 {
 	heard->state = state;
 	heard->hit_until_ms = 0;
+	timer_stop(&heard->again);
 	if (state == REGISTRY_CONNECTED) {
 		set_confirmation(heard, CACHE_HEARD);
 	} else {
@@ -123,10 +135,12 @@ void cache_heard_init(struct cache_heard *heard, struct ev_loop *loop, struct re
 		.context = context };
 	list_init(&heard->waits);
 	timer_init(&heard->patience, loop, "confirmation", on_patience, heard);
+	timer_init(&heard->again, loop, "confirmation again", on_again, heard);
 }
 
 void cache_heard_finish(struct cache_heard *heard)
 {
 	timer_stop(&heard->patience);
+	timer_stop(&heard->again);
 	registry_cancel(heard->registry, heard->confirming);
 }

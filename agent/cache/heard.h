@@ -6,6 +6,9 @@
  *
  *   HEARD --look-up, nothing heard for half of `confirm`--> ASKED --answer--> HEARD
  *                          '--patience over, or no answer--> SILENT --answer--> HEARD
+ *
+ * A question that has ended without an answer is asked again after a moment: otherwise a silence
+ * would last until the next look-up, and observers would not hear of its end.
  */
 #ifndef AGENT_CACHE_HEARD_H
 #define AGENT_CACHE_HEARD_H
@@ -27,6 +30,7 @@ struct cache_heard {
 	int64_t hit_until_ms; /* look-ups before this time need not ask when the server was heard */
 	struct list waits;    /* until the server has answered, or is silent */
 	struct timer patience;
+	struct timer again; /* while SILENT */
 	void (*on_change)(void *context);
 	void (*on_wait_end)(void *context, struct list *wait);
 	void *context;

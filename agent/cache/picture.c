@@ -1,4 +1,8 @@
-#include "agent/cache/picture.h"
+/*
+ * Pictures: the cache's content for users inside the agent and for snapshots of event streams, as
+ * cache.h describes them. This file reads nothing from the registry.
+ */
+#include "agent/cache/follow.h"
 
 #include <string.h>
 
@@ -80,55 +84,14 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 	};
 }
 
-struct snapshot {
-	struct buffer *out;
-	const char *separator;
-	size_t nodes;
-};
-
-static void write_node(void *context, const struct cache_record *record)
+bool cache_snapshot_ready(const struct cache_observer *observer)
 {
-	struct snapshot *snapshot = context;
-	buffer_append_text(snapshot->out, snapshot->separator);
-	buffer_append_text(snapshot->out, "\"");
-	buffer_append_text(snapshot->out, record->path);
-	buffer_append_text(snapshot->out, "\":");
-	cache_write_line(record->data, record->len, snapshot->out);
-	snapshot->separator = ",";
-	snapshot->nodes++;
-}
-
-static void write_picture(const struct cache_observer *observer, struct buffer *out)
-{
-	struct snapshot snapshot = { out, "", 0 };
-	struct picture picture = begin_picture(
-		observer->follow, clock_monotonic_ms(), write_node, &snapshot);
-	buffer_append_text(out, "{");
-	visit_node(&picture, observer->node->path, observer->scope);
-	buffer_append_text(out, "}");
-	cache_work(observer->follow->turn, snapshot.nodes + 1);
-}
-
-void cache_written_forget(struct cache_follow *follow)
-{
-	if (follow->written.node) {
-		buffer_finish(&follow->written.text);
-		follow->written.node = NULL;
-	}
+	return cache_written_go_on(&observer->follow->written, observer->node, observer->scope);
 }
 
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
-	struct cache_follow *follow = observer->follow;
-	struct cache_written *written = &follow->written;
-	if (written->node != observer->node || written->scope != observer->scope ||
-		written->generation != follow->store->generation) {
-		cache_written_forget(follow);
-		*written = (struct cache_written){ observer->node, observer->scope,
-			follow->store->generation, { 0 } };
-		buffer_init(&written->text, SIZE_MAX);
-		write_picture(observer, &written->text);
-		cache_turn_wake(follow->turn); /* which forgets it */
-	}
-	buffer_append(out, buffer_text(&written->text), written->text.len);
+	const struct buffer *text = cache_written_finish(
+		&observer->follow->written, observer->node, observer->scope);
+	buffer_append(out, buffer_text(text), text->len);
 }

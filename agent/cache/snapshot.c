@@ -23,7 +23,6 @@
  */
 enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024, BOOT_BYTES = 64 };
 
-static const char file_name[] = "cache";
 static const char file_kind[] = "cache";
 
 /* ---- clocks ---- */
@@ -140,7 +139,7 @@ int cache_snapshot_save(const struct cache_store *store, const char *directory,
 	}
 	size_t len;
 	char *text = buffer_take(&out, &len);
-	state_file_replace(ret_work, directory, file_name, file_kind, text, len);
+	state_file_replace(ret_work, directory, store->snapshot_name, file_kind, text, len);
 	return 0;
 }
 
@@ -247,7 +246,8 @@ void cache_snapshot_load(struct cache_store *store, const char *directory)
 	char *text;
 	size_t len;
 	struct err err = ERR_INIT;
-	if (state_file_read(directory, file_name, file_kind, FILE_BYTES, &text, &len, &err)) {
+	if (state_file_read(
+		    directory, store->snapshot_name, file_kind, FILE_BYTES, &text, &len, &err)) {
 		if (err.code != BERTH_PATH_NOT_FOUND) {
 			log_warn("cache", "the saved cache is ignored: %s", err.msg);
 		}

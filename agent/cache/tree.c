@@ -5,14 +5,9 @@
 #include "agent/cache/listing.h"
 #include "lib/base/path.h"
 
-static bool is_root(const struct cache_tree *tree)
+static bool descends(const struct cache_node *root, enum cache_scope scope, const char *at)
 {
-	return strcmp(tree->at, tree->root->path) == 0;
-}
-
-static bool descends(const struct cache_tree *tree)
-{
-	return tree->scope == CACHE_TREE || (tree->scope == CACHE_CHILDREN_TOO && is_root(tree));
+	return scope == CACHE_TREE || (scope == CACHE_CHILDREN_TOO && strcmp(at, root->path) == 0);
 }
 
 /* Behind `after`, or the first one; NULL: there is none, as far as is known. */
@@ -28,18 +23,18 @@ static const char *child_behind(
 	return i < cache_child_count(list) ? list->value->children[i] : NULL;
 }
 
-/* The node, then what is below it, then its next sibling. False at the end. */
-static bool advance(const struct cache_store *store, struct cache_tree *tree)
+bool cache_tree_next(const struct cache_store *store, const struct cache_node *root,
+	enum cache_scope scope, char at[LIMIT_PATH_BYTES + 1])
 {
-	char after[sizeof(tree->at)];
-	const char *next = descends(tree) ? child_behind(store, tree->at, NULL) : NULL;
-	while (!next && !is_root(tree)) {
-		strcpy(after, tree->at);
-		tree->at[path_parent_len(tree->at)] = '\0';
-		next = child_behind(store, tree->at, after);
+	char after[LIMIT_PATH_BYTES + 1];
+	const char *next = descends(root, scope, at) ? child_behind(store, at, NULL) : NULL;
+	while (!next && strcmp(at, root->path) != 0) {
+		strcpy(after, at);
+		at[path_parent_len(at)] = '\0';
+		next = child_behind(store, at, after);
 	}
 	if (next) {
-		strcpy(tree->at, next);
+		strcpy(at, next);
 	}
 	return next;
 }
@@ -47,7 +42,7 @@ static bool advance(const struct cache_store *store, struct cache_tree *tree)
 static void visit(struct cache_store *store, struct cache_tree *tree)
 {
 	cache_work(store->turn, 1);
-	if (!is_root(tree)) {
+	if (strcmp(tree->at, tree->root->path) != 0) {
 		/*
 		 * A snapshot shows the path with the list that names it: no event is due when the
 		 * list is announced.
@@ -56,7 +51,7 @@ static void visit(struct cache_store *store, struct cache_tree *tree)
 		cache_entry_get(store, node, CACHE_DATA)->in_list = true;
 	}
 	cache_need(store, &tree->need, tree->at, CACHE_DATA);
-	if (descends(tree)) {
+	if (descends(tree->root, tree->scope, tree->at)) {
 		cache_need_list(store, &tree->need, tree->at);
 	}
 }
@@ -98,7 +93,8 @@ bool cache_tree_walk(struct cache_store *store, struct cache_tree *tree,
 			tree->sliced = true;
 			return false;
 		}
-		if (!tree->need.too_large && advance(store, tree)) {
+		if (!tree->need.too_large &&
+			cache_tree_next(store, tree->root, tree->scope, tree->at)) {
 			visit(store, tree);
 		} else if (is_overtaken(tree)) {
 			begin(store, tree);

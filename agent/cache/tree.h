@@ -25,6 +25,12 @@ struct cache_tree {
  */
 bool cache_tree_walk(struct cache_store *store, struct cache_tree *tree,
 	const struct cache_node *root, enum cache_scope scope);
+/*
+ * The path that a walk of the tree visits behind `at`: below it, then its next sibling. False at
+ * the end.
+ */
+bool cache_tree_next(const struct cache_store *store, const struct cache_node *root,
+	enum cache_scope scope, char at[LIMIT_PATH_BYTES + 1]);
 /* So many entries of the node have arrived: the walk may have counted them as missing. */
 void cache_tree_arrived(struct cache_tree *tree, const struct cache_node *node, size_t count);
 /* Nobody observes the node any more. */

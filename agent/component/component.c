@@ -123,6 +123,8 @@ static void report_state(struct component *component, enum announce_state from,
 	component->environment.on_announced(component->environment.context, component);
 }
 
+static void ask_host(struct component *component, enum announce_state own);
+
 static void show(struct component *component, enum announce_state own, const char *why)
 {
 	struct component_outcome *outcome = &component->outcome;
@@ -130,6 +132,31 @@ static void show(struct component *component, enum announce_state own, const cha
 	if (component_outcome_show(outcome, own, why, clock_wall_s())) {
 		report_state(component, from, outcome->shown, outcome->shown_why);
 	}
+	ask_host(component, own);
+}
+
+static void show_present(struct component *component)
+{
+	show(component, announce_get_state(component->announce), announce_why(component->announce));
+}
+
+/* Its list has come before the answer. Without an answer the last list is the best there is. */
+static void on_host_answered(void *context, const struct registry_result *result)
+{
+	struct component *component = context;
+	(void)result;
+	component->question = NULL;
+	component_outcome_asked(&component->outcome);
+	show_present(component);
+}
+
+static void ask_host(struct component *component, enum announce_state own)
+{
+	if (component->question || !component_outcome_is_unseen(&component->outcome, own)) {
+		return;
+	}
+	component->question = registry_confirm(
+		component->environment.lookups, clock_monotonic_ms(), on_host_answered, component);
 }
 
 static void on_announce_change(
@@ -146,7 +173,7 @@ static void on_announce_change(
 void component_set_outcome(struct component *component, bool known, const json_t *record)
 {
 	component_outcome_take(&component->outcome, known, record);
-	show(component, announce_get_state(component->announce), announce_why(component->announce));
+	show_present(component);
 }
 
 static bool on_write(void *context)
@@ -268,6 +295,9 @@ void component_destroy(struct component *component)
 	}
 	component_wish_finish(component);
 	timer_stop(&component->linger_timer);
+	if (component->question) {
+		registry_cancel(component->environment.lookups, component->question);
+	}
 	announce_destroy(component->announce);
 	component_dialects_free(component);
 	component_endpoints_free(component);

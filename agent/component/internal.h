@@ -57,6 +57,7 @@ struct component {
 	const struct config_component *config;
 	struct announce *announce;
 	struct component_outcome outcome;
+	struct registry_request *question; /* to the host's agent: what it lists; or NULL */
 	struct dialect_set **dialects;
 	size_t dialect_count;
 	struct dialect_retired *retired; /* dialects that the configuration no longer has */

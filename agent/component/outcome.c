@@ -24,9 +24,11 @@ void component_outcome_take(struct component_outcome *outcome, bool known, const
 	static const char *const unclear[] = { "waiting", "new", NULL };
 	outcome->known = known;
 	if (!known) {
+		outcome->unseen = false; /* it says what it lists when it is back */
 		return;
 	}
 	outcome->listed = record != NULL;
+	outcome->unseen = outcome->unseen && !record;
 	text_printf(outcome->state, sizeof(outcome->state), "%s", text_of(record, "state"));
 	text_printf(outcome->why, sizeof(outcome->why), "%s", text_of(record, "why"));
 	if (!record || is_any_of(outcome->state, out)) {
@@ -51,6 +53,16 @@ static enum announce_state state_of_registered(const struct component_outcome *o
 							: ANNOUNCE_WAITING;
 }
 
+bool component_outcome_is_unseen(const struct component_outcome *outcome, enum announce_state own)
+{
+	return outcome->unseen && own == ANNOUNCE_WITHDRAWN;
+}
+
+void component_outcome_asked(struct component_outcome *outcome)
+{
+	outcome->unseen = false;
+}
+
 static enum announce_state state_of(
 	const struct component_outcome *outcome, enum announce_state own)
 {
@@ -58,7 +70,8 @@ static enum announce_state state_of(
 		enum announce_state state = state_of_registered(outcome);
 		return state == ANNOUNCE_REGISTERED ? own : state;
 	}
-	return own == ANNOUNCE_WITHDRAWN && outcome->has ? ANNOUNCE_WITHDRAWING : own;
+	bool may_be_in = outcome->has || component_outcome_is_unseen(outcome, own);
+	return own == ANNOUNCE_WITHDRAWN && may_be_in ? ANNOUNCE_WITHDRAWING : own;
 }
 
 /* The reason of the state, which is the announcement's own unless the host's agent decides. */
@@ -84,6 +97,8 @@ static void explain(struct component_outcome *outcome, enum announce_state own, 
 bool component_outcome_show(
 	struct component_outcome *outcome, enum announce_state own, const char *why, double now)
 {
+	bool written = announce_state_is_in(own) || own == ANNOUNCE_WRITING;
+	outcome->unseen = outcome->unseen || (written && outcome->known && !outcome->listed);
 	enum announce_state state = outcome->hosted ? state_of(outcome, own) : own;
 	bool news = state != outcome->shown;
 	outcome->shown = state;

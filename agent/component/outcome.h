@@ -10,6 +10,7 @@
  *                      refused, failed         failed
  *                      anything else           waiting
  *   withdrawn          it has the record       withdrawing
+ *                      it has not been asked   withdrawing: it may have seen the record
  *                      it has it no longer     withdrawn
  *   anything else      -                       the same
  *
@@ -28,6 +29,7 @@ struct component_outcome {
 	bool known;  /* the host's agent says something now */
 	bool listed; /* it lists the record */
 	bool has;    /* the record may be in the registry */
+	bool unseen; /* a record was written that it has not mentioned yet */
 	char state[32];
 	char why[256];
 	/* The state that the component shows. */
@@ -41,6 +43,10 @@ struct component_outcome {
  * when it lists none.
  */
 void component_outcome_take(struct component_outcome *outcome, bool known, const json_t *record);
+/* A record is withdrawn that the host's agent has not mentioned yet: ask what it lists now. */
+bool component_outcome_is_unseen(const struct component_outcome *outcome, enum announce_state own);
+/* It was asked after the withdrawal, and its whole list was taken. */
+void component_outcome_asked(struct component_outcome *outcome);
 /* Shows what follows with this state of the own announcement. True when the shown state is new. */
 bool component_outcome_show(
 	struct component_outcome *outcome, enum announce_state own, const char *why, double now);

@@ -37,10 +37,17 @@ static void report_unknown_key(struct config_builder *builder, const struct conf
 	const struct config_section_type *type, struct config_entry *entry)
 {
 	char nearest[KEY_BYTES];
+	entry->bad = true;
+	if (type == &config_sections[CONFIG_FURTHER] &&
+		config_option_find(&config_sections[CONFIG_REGISTRY], entry->key)) {
+		config_report(builder, section, entry,
+			"`%s` is for [registry] alone: nothing is written to [registry %s]",
+			entry->key, section->name);
+		return;
+	}
 	config_option_nearest(type, entry->key, nearest, sizeof(nearest));
 	config_report(builder, section, entry, "[%s] has no key `%.*s`; the nearest is `%s`",
 		type->kind, SHOWN_BYTES, entry->key, nearest);
-	entry->bad = true;
 }
 
 static void report_bad_value(struct config_builder *builder, const struct config_section *section,

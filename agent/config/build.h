@@ -65,7 +65,12 @@ struct config_entry *config_next_numbered(
  * structs.
  */
 void config_rule_agent(struct config_builder *builder, const struct config_section *section);
-void config_rule_registry(struct config_builder *builder, const struct config_section *section);
+void config_rule_registry(struct config_builder *builder, const struct config_section *section,
+	struct config_registry *registry);
+void config_rule_further(struct config_builder *builder, const struct config_section *section,
+	const struct config_registry *further);
+/* Which paths may lie below /net; the configuration is complete. */
+void config_rule_net(struct config_builder *builder);
 void config_rule_dns(struct config_builder *builder, const struct config_section *section);
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component);

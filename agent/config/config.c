@@ -98,6 +98,12 @@ static void finish_listen(struct config_listen *listen)
 	free(listen->name);
 }
 
+static void finish_further(struct config_registry *further)
+{
+	config_fields_finish(&config_sections[CONFIG_FURTHER], further);
+	free(further->name);
+}
+
 static void finish_zone(struct config_zone *zone)
 {
 	config_fields_finish(&config_sections[CONFIG_ZONE], zone);
@@ -142,6 +148,10 @@ void config_unref(struct config *config)
 		finish_listen(&config->listens[i]);
 	}
 	free(config->listens);
+	for (size_t i = 0; i < config->further_count; i++) {
+		finish_further(&config->further[i]);
+	}
+	free(config->further);
 	for (size_t i = 0; i < config->zone_count; i++) {
 		finish_zone(&config->zones[i]);
 	}
@@ -257,6 +267,12 @@ bool config_check_equal(const struct config_check *a, const struct config_check 
 			config_field_equal(option, a, b);
 	}
 	return equal;
+}
+
+bool config_further_equal(const struct config_registry *a, const struct config_registry *b)
+{
+	return strcmp(a->name, b->name) == 0 &&
+		config_fields_equal(&config_sections[CONFIG_FURTHER], a, b);
 }
 
 bool config_output_equal(const struct config_output *a, const struct config_output *b)

@@ -223,8 +223,11 @@ struct config_agent {
 	char *group;
 	unsigned group_id; /* (unsigned)-1 when unset */
 	char *state_dir;
-	char *listen;        /* host:port or "" */
-	char *zone;          /* region/zone/… or "" */
+	char *listen;    /* host:port or "" */
+	char *zone;      /* region/zone/… or "" */
+	char **failover; /* paths below which a path or a name is looked up, too */
+	size_t failover_count;
+	int64_t failover_hold_ms;
 	char **listen_hosts; /* names by which clients may come there; "*" is every name */
 	size_t listen_host_count;
 	char **own_hosts; /* more such names: this machine's, and that of `listen` */
@@ -248,7 +251,10 @@ struct config_agent {
 	bool shared;                   /* answers in memory that clients may map */
 };
 
+#define CONFIG_NET "/net" /* /net/NAME and all below it is [registry NAME] */
+
 struct config_registry {
+	char *name; /* of [registry NAME], which is only read; NULL: [registry] */
 	char *url;
 	int64_t session_timeout_ms;
 	char *auth;
@@ -268,7 +274,8 @@ struct config_cache {
 	size_t max_size_bytes;
 	char **warm; /* valid paths; a recursive one ends in "/" followed by two asterisks */
 	size_t warm_count;
-	int64_t confirm_ms;   /* filled with a third of session_timeout when unset */
+	int64_t confirm_ms; /* filled with a third of [registry] session_timeout when unset */
+	bool is_confirm_given;
 	int64_t max_stale_ms; /* 0: no limit */
 	int64_t resync_ms;
 	bool snapshot;
@@ -281,7 +288,8 @@ struct config_dns {
 	char *domain;
 	int64_t ttl_ms;
 	int64_t stale_ttl_ms;
-	char **forward; /* "system" alone, or ADDRESS:PORT …; empty: names outside are refused */
+	unsigned prefer; /* enum config_output_prefer */
+	char **forward;  /* "system" alone, or ADDRESS:PORT …; empty: names outside are refused */
 	size_t forward_count;
 };
 
@@ -294,8 +302,14 @@ struct config_xds {
 	char **serve; /* paths, each with or without a trailing / and two asterisks */
 	size_t serve_count;
 	unsigned prefer; /* enum config_xds_prefer */
+	char **failover; /* paths below which the path of a name is, too */
+	size_t failover_count;
+	int64_t failover_hold_ms;
 	int min_instances;
 };
+
+/* How an output tells near endpoints from far ones. */
+enum config_output_prefer { CONFIG_PREFER_ZONE, CONFIG_PREFER_NOTHING };
 
 enum config_output_format {
 	CONFIG_FORMAT_LINES, /* to ENV: as enum render_format (lib/render/render.h) */
@@ -317,7 +331,11 @@ struct config_output {
 	char *from;      /* as written: a path, or a tree that ends in slash and two asterisks */
 	char *from_path; /* without these */
 	bool from_tree;
-	char *api; /* which endpoints; "" is any, as in the next two */
+	char **failover; /* further paths, as `from` */
+	size_t failover_count;
+	int64_t failover_hold_ms;
+	unsigned prefer; /* enum config_output_prefer; filled in when unset */
+	char *api;       /* which endpoints; "" is any, as in the next two */
 	char *protocol;
 	char *scope;
 	enum config_output_format format;
@@ -412,6 +430,8 @@ struct config {
 	struct config_origins origins;
 	struct config_agent agent;
 	struct config_registry registry;
+	struct config_registry *further; /* of [registry NAME]; no option that is for writing */
+	size_t further_count;
 	struct config_cache cache;
 	struct config_dns dns;
 	struct config_xds xds;
@@ -492,6 +512,10 @@ void config_print_summary(const struct config *config, FILE *stream);
  * has none. Borrowed.
  */
 const char *config_component_label(const struct config_component *component);
+
+/* The [registry NAME] that the path is in; NULL: it is in none. */
+const struct config_registry *config_further_at(const struct config *config, const char *path);
+bool config_further_equal(const struct config_registry *a, const struct config_registry *b);
 
 /* The component that is the check's number `index`, below component_count. */
 const struct config_component *config_check_component(

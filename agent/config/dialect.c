@@ -189,7 +189,7 @@ struct config_instance *config_instance_create(const struct config_component *co
 		.type = dialect->type,
 		.name = dialect->name,
 		.endpoint = address_of(dialect->endpoint, &instance->target),
-		.ssl_port = ssl.port ? ssl.port : -1,
+		.ssl_port = ssl.port,
 		.address = instance->address,
 		.payload = instance->payload,
 		.ttl = seconds_or(dialect->ttl, -1),

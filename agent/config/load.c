@@ -16,7 +16,8 @@ static void check_headers(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->source->section_count; i++) {
 		const struct config_section *section = &builder->source->sections[i];
-		const struct config_section_type *type = config_section_type_find(section->kind);
+		const struct config_section_type *type = config_section_type_find(
+			section->kind, section->name);
 		struct err err = ERR_INIT;
 		if (!type) {
 			config_report(builder, section, NULL,
@@ -44,7 +45,8 @@ static void build_each(struct config_builder *builder, enum config_section_kind 
 {
 	for (size_t i = 0; i < builder->source->section_count; i++) {
 		const struct config_section *section = &builder->source->sections[i];
-		if (strcmp(section->kind, config_sections[kind].kind) == 0) {
+		if (config_section_type_find(section->kind, section->name) ==
+			&config_sections[kind]) {
 			build(builder, section);
 		}
 	}
@@ -54,7 +56,8 @@ static void build_unnamed(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->source->section_count; i++) {
 		const struct config_section *section = &builder->source->sections[i];
-		const struct config_section_type *type = config_section_type_find(section->kind);
+		const struct config_section_type *type = config_section_type_find(
+			section->kind, section->name);
 		if (type && type->naming == CONFIG_UNNAMED) {
 			config_apply(builder, section, type,
 				config_section_place(builder->config, type));
@@ -232,6 +235,27 @@ static void build_listen(struct config_builder *builder, const struct config_sec
 	config_rule_listen(builder, section, listen);
 }
 
+static void build_further(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->further = allocate_grow(
+		config->further, config->further_count, sizeof(*config->further));
+	struct config_registry *further = &config->further[config->further_count++];
+	*further = (struct config_registry){ .name = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_FURTHER], further);
+	config_apply(builder, section, &config_sections[CONFIG_FURTHER], further);
+	config_rule_further(builder, section, further);
+	if (*further->url) {
+		config_rule_registry(builder, section, further);
+	}
+}
+
+static void build_main_registry(
+	struct config_builder *builder, const struct config_section *section)
+{
+	config_rule_registry(builder, section, &builder->config->registry);
+}
+
 static void build_zone(struct config_builder *builder, const struct config_section *section)
 {
 	struct config *config = builder->config;
@@ -273,9 +297,11 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_unnamed(&builder);
 	build_each(&builder, CONFIG_AGENT, config_rule_agent);
 	build_each(&builder, CONFIG_LISTEN, build_listen);
-	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
+	build_each(&builder, CONFIG_REGISTRY, build_main_registry);
+	build_each(&builder, CONFIG_FURTHER, build_further);
 	build_each(&builder, CONFIG_DNS, config_rule_dns);
-	if (builder.config->cache.confirm_ms == 0) {
+	builder.config->cache.is_confirm_given = builder.config->cache.confirm_ms != 0;
+	if (!builder.config->cache.is_confirm_given) {
 		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;
 	}
 	build_each(&builder, CONFIG_COMPONENT, build_component);
@@ -288,6 +314,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_ZONE, build_zone);
 	build_each(&builder, CONFIG_CONTAINER, build_container);
 	config_rule_host(&builder);
+	config_rule_net(&builder);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 		config_rule_containers(&builder);

@@ -12,6 +12,7 @@
 extern const struct config_option config_agent_options[];
 extern const struct config_option config_listen_options[];
 extern const struct config_option config_registry_options[];
+extern const struct config_option config_further_options[];
 extern const struct config_option config_component_options[];
 extern const struct config_option config_endpoint_options[];
 extern const struct config_option config_check_options[];

@@ -23,6 +23,13 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		config_listen_options },
 	[CONFIG_REGISTRY] = { "registry", CONFIG_UNNAMED, "", "Where the records are kept.",
 		config_registry_options, .offset = offsetof(struct config, registry) },
+	[CONFIG_FURTHER] = { "registry", CONFIG_NAMED, "east",
+		"A further registry, such as that of another cluster, which is only read: its "
+		"paths begin with /net/NAME, and its names end in NAME.net and the domain. It has "
+		"a connection, a state, ages, metrics and a cache of its own, of the size and with "
+		"the limits that [cache] says, and no part in whether the agent is ready. A reload "
+		"can add, change and remove one.",
+		config_further_options },
 	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",
 		"The service to register. Several are written [component NAME]; their endpoints "
 		"and checks then say component = NAME. Without any the agent only answers lookups.",
@@ -84,14 +91,17 @@ const void *config_section_place_const(
 	return (const char *)config + type->offset;
 }
 
-const struct config_section_type *config_section_type_find(const char *kind)
+const struct config_section_type *config_section_type_find(const char *kind, const char *name)
 {
+	const struct config_section_type *found = NULL;
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
-		if (strcmp(kind, config_sections[i].kind) == 0) {
-			return &config_sections[i];
+		const struct config_section_type *type = &config_sections[i];
+		if (strcmp(kind, type->kind) == 0 &&
+			(!found || (*name && type->naming != CONFIG_UNNAMED))) {
+			found = type;
 		}
 	}
-	return NULL;
+	return found;
 }
 
 static bool is_number(const char *text)

@@ -77,6 +77,7 @@ enum config_section_kind {
 	CONFIG_AGENT,
 	CONFIG_LISTEN,
 	CONFIG_REGISTRY,
+	CONFIG_FURTHER,
 	CONFIG_COMPONENT,
 	CONFIG_ENDPOINT,
 	CONFIG_CHECK,
@@ -108,8 +109,11 @@ void *config_section_place(struct config *config, const struct config_section_ty
 const void *config_section_place_const(
 	const struct config *config, const struct config_section_type *type);
 
-/* NULL for an unknown kind. */
-const struct config_section_type *config_section_type_find(const char *kind);
+/*
+ * The section with this kind and name ("": none); of two that have the kind, the one that is named
+ * as the other is not. NULL for an unknown kind.
+ */
+const struct config_section_type *config_section_type_find(const char *kind, const char *name);
 /* The kind that is written most like `kind`. */
 const char *config_section_type_nearest(const char *kind);
 

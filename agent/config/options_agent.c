@@ -52,8 +52,21 @@ const struct config_option config_agent_options[] = {
 	{ "zone", TEXT(agent, zone), .verify = config_verify_zone, .automatic = "none",
 		.example = "eu-west/a", .fixed = true,
 		.help = "Where this agent runs: region/zone/..., from the largest part on. Each "
-			"component's record says it in the attribute berth:zone, and clients of "
-			"[xds] get near endpoints first." },
+			"component's record says it in the attribute berth:zone, clients of "
+			"[xds] get near endpoints first, and look-ups with ?near=self are ordered "
+			"by it." },
+	{ "failover", LIST(agent, failover, failover_count), .verify = config_verify_root,
+		.automatic = "none", .example = "/net/eu2, /net/us1", .fixed = true,
+		.help = "Further paths for look-ups, the best first. Where nothing offers what is "
+			"asked for, a look-up of endpoints or targets with ?near=, and any name, "
+			"is answered from the same path below the first of these, and so on: "
+			"/users/joe/web/prod from /net/eu2/users/joe/web/prod. A path that cannot "
+			"be confirmed neither comes in nor counts as empty. Outputs and [xds] have "
+			"a key of their own." },
+	{ "failover_hold", DURATION(agent, failover_hold_ms, 0, HOURS(24)), .fallback = "10s",
+		.fixed = true,
+		.help = "How long the nearer paths must have something before a further one goes "
+			"out of the answers again." },
 	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
 		.help = "The least important messages that are logged." },
 	{ "log_format", CHOICE(agent, log_json, "text", "json"), .fallback = "text",
@@ -180,6 +193,39 @@ const struct config_option config_registry_options[] = {
 	OPTIONS_END,
 };
 
+const struct config_option config_further_options[] = {
+	{ "url", TEXT(registry, url), .verify = config_verify_registry_url,
+		.doubt = config_doubt_comment, .automatic = "none",
+		.example = "zookeeper://zk.east.example.org:2181/registry",
+		.help = "Where it is, as in [registry]: zookeeper://, zookeeper+tls:// or dir:. It "
+			"must be given." },
+	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),
+		.fallback = "30s",
+		.help = "As in [registry]: a server that was not heard for a third of it is "
+			"asked, and answers are stale unless it says something, where confirm in "
+			"[cache] does not say how long." },
+	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
+		.help = "How to log in there: none, digest (see auth_file) or sasl." },
+	{ "auth_file", TEXT(registry, auth_file), .automatic = "none",
+		.example = BERTH_SYSCONFDIR "/berth/east.auth",
+		.help = "With auth = digest: a file that holds user:password, as in [registry]." },
+	{ "tls_ca", FILE_NAME(registry, tls_ca), .fallback = BERTH_SYSCONFDIR "/berth/tls/ca.pem",
+		.help = "With zookeeper+tls://: the authorities that may have signed a server's "
+			"certificate there, in PEM." },
+	{ "tls_cert", FILE_NAME(registry, tls_cert),
+		.automatic = BERTH_SYSCONFDIR "/berth/tls/cert.pem, if it is there",
+		.example = BERTH_SYSCONFDIR "/berth/tls/east-cert.pem",
+		.help = "With zookeeper+tls://: the certificate that the agent shows there." },
+	{ "tls_key", FILE_NAME(registry, tls_key),
+		.fallback = BERTH_SYSCONFDIR "/berth/tls/key.pem",
+		.help = "The key of tls_cert, in PEM." },
+	{ "tls_passphrase_file", FILE_NAME(registry, tls_passphrase_file),
+		.automatic = "none: the key is not encrypted",
+		.example = BERTH_SYSCONFDIR "/berth/tls/east-passphrase",
+		.help = "A file that holds the passphrase of tls_key, as in [registry]." },
+	OPTIONS_END,
+};
+
 const struct config_option config_cache_options[] = {
 	{ "max_size", SIZE(cache, max_size_bytes, KIB(1), GIB(64)), .fallback = "16M",
 		.help = "The memory for cached answers; beyond it the least "
@@ -220,6 +266,16 @@ const struct config_option config_xds_options[] = {
 	{ "prefer", WORD(xds, prefer, "zone", "none"), .fallback = "zone", .fixed = true,
 		.help = "zone: endpoints have priorities by nearness to zone in [agent], when it "
 			"is set. none: all have the same." },
+	{ "failover", LIST(xds, failover, failover_count), .verify = config_verify_root,
+		.automatic = "none", .example = "/net/eu2, /net/us1", .fixed = true,
+		.help = "Further paths, the best first. Below each of them is what a name means, "
+			"too: with /net/eu2 the instance /users/joe/web/prod is also "
+			"/net/eu2/users/joe/web/prod. Its endpoints come in, with lower priority, "
+			"while fewer than min_instances records before it have one. A path that "
+			"cannot be confirmed neither comes in nor counts as empty." },
+	{ "failover_hold", DURATION(xds, failover_hold_ms, 0, HOURS(24)), .fallback = "10s",
+		.fixed = true,
+		.help = "How long there must be enough before a further path goes out again." },
 	{ "min_instances", INTEGER(xds, min_instances, 0, 1000000), .fallback = "1", .fixed = true,
 		.help = "A set of endpoints with fewer records stays as it was. 0: it may become "
 			"empty." },
@@ -239,6 +295,12 @@ const struct config_option config_dns_options[] = {
 	{ "stale_ttl", DURATION(dns, stale_ttl_ms, 1000, SECONDS(30)), .fallback = "30s",
 		.help = "How long it may keep an answer that is given while the registry is away. "
 			"Such an answer carries the extended error 3." },
+	{ "prefer", WORD(dns, prefer, "zone", "none"), .fallback = "none",
+		.help = "zone: the priorities of SRV answers are those of nearness to zone in "
+			"[agent], 0 for the nearest; targets of a path of failover in [agent] come "
+			"behind all others, and of equally near ones those with a lower "
+			"priority of their own first. none: the priorities that the records "
+			"have." },
 	{ "forward", LIST(dns, forward, forward_count), .verify = config_verify_dns_forward,
 		.automatic = "none", .example = "system",
 		.help = "The answers to names outside the domain: none, which refuses them, so "

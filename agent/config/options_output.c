@@ -11,6 +11,21 @@ const struct config_option config_output_options[] = {
 		.example = "/users/devteam/web/prod/components",
 		.help = "The path that the output follows: its record and its direct children; "
 			"with a trailing /** everything below. Required." },
+	{ "failover", LIST(output, failover, failover_count), .verify = config_verify_warm,
+		.automatic = "none", .example = "/net/eu2/users/devteam/web/prod/components",
+		.help = "Further paths, the best first: their endpoints come in while fewer than "
+			"min_instances of the paths before them offer one. A path that cannot be "
+			"confirmed neither comes in nor counts as empty." },
+	{ "failover_hold", DURATION(output, failover_hold_ms, 0, HOURS(24)), .fallback = "10s",
+		.help = "How long the nearer paths must have enough instances before a "
+			"further one goes out again." },
+	{ "prefer", WORD(output, prefer, "zone", "none"),
+		.automatic = "zone for format = envoy, else none", .example = "zone",
+		.help = "zone: endpoints near zone in [agent] come first, and those of a path of "
+			"failover behind all of the paths before it. The nearest ones serve, the "
+			"others are backup servers of haproxy, haproxy-runtime and nginx, and "
+			"have lower priority in envoy; other formats have them in this order. "
+			"none: all are equal." },
 	{ "api", TEXT(output, api), .max = LIMIT_API_BYTES, .automatic = "any",
 		.example = "http://example.org/api/v1", .help = "Only endpoints of this api." },
 	{ "protocol", TEXT(output, protocol), .max = LIMIT_PROTOCOL_BYTES, .automatic = "any",

@@ -16,6 +16,9 @@ void config_each_part(const struct config *config,
 			VISIT(i, "", "", config_section_place_const(config, type), 0);
 		}
 	}
+	for (size_t i = 0; i < config->further_count; i++) {
+		VISIT(CONFIG_FURTHER, config->further[i].name, "", &config->further[i], 0);
+	}
 	for (size_t i = 0; i < config->listen_count; i++) {
 		VISIT(CONFIG_LISTEN, config->listens[i].name, "", &config->listens[i], 0);
 	}

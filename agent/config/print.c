@@ -84,4 +84,10 @@ void config_print_summary(const struct config *config, FILE *stream)
 	char *registry = allocated(registry_url_display(config->registry.url));
 	fprintf(stream, ", registry %s", registry);
 	free(registry);
+	for (size_t i = 0; i < config->further_count; i++) {
+		const struct config_registry *further = &config->further[i];
+		registry = allocated(registry_url_display(further->url));
+		fprintf(stream, ", " CONFIG_NET "/%s %s", further->name, registry);
+		free(registry);
+	}
 }

@@ -74,6 +74,41 @@ static void rule_content(struct config_builder *builder, const struct config_sec
 	}
 }
 
+/* The text of the list's item; each path counts once. */
+static void rule_failover(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	const struct config_entry *entry = config_section_find(section, "failover");
+	for (size_t i = 0; i < output->failover_count; i++) {
+		const char *path = output->failover[i];
+		bool twice = strcmp(path, output->from) == 0;
+		for (size_t before = 0; before < i; before++) {
+			twice = twice || strcmp(path, output->failover[before]) == 0;
+		}
+		if (twice) {
+			config_report(builder, section, entry,
+				"`failover`: %s is followed already; name other paths", path);
+		}
+	}
+}
+
+static void rule_prefer(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	const struct config_entry *entry = config_section_find(section, "prefer");
+	struct err doubt = ERR_INIT;
+	if (config_lacks(section, "prefer")) {
+		output->prefer = output->format == CONFIG_FORMAT_ENVOY ? CONFIG_PREFER_ZONE
+								       : CONFIG_PREFER_NOTHING;
+	} else if (output->prefer == CONFIG_PREFER_ZONE && !*builder->config->agent.zone &&
+		output->failover_count == 0 && output->format != CONFIG_FORMAT_ENVOY &&
+		!config_is_bad(section, "prefer")) {
+		err_set(&doubt, BERTH_FAILED,
+			"nothing is nearer than anything else without `zone` in [agent]");
+		config_warn(builder, section, entry, &doubt);
+	}
+}
+
 static void rule_times(struct config_builder *builder, const struct config_section *section,
 	struct config_output *output)
 {
@@ -220,6 +255,8 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 		}
 	}
 	rule_times(builder, section, output);
+	rule_failover(builder, section, output);
+	rule_prefer(builder, section, output);
 	refuse_same_place(builder, section, output);
 	doubt_command(builder, section, "render", output->render_argv);
 	doubt_command(builder, section, "check", output->check_argv);

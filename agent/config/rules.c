@@ -28,9 +28,9 @@ static void set(char **text, const char *value)
  * A bare name is that of a credential which systemd hands over; otherwise the file's name is
  * absolute.
  */
-static void resolve_auth_file(struct config_builder *builder, const struct config_section *section)
+static void resolve_auth_file(struct config_builder *builder, const struct config_section *section,
+	struct config_registry *registry)
 {
-	struct config_registry *registry = &builder->config->registry;
 	if (!*registry->auth_file || *registry->auth_file == '/') {
 		return;
 	}
@@ -52,14 +52,14 @@ static void resolve_auth_file(struct config_builder *builder, const struct confi
 	}
 }
 
-static void check_auth_file(struct config_builder *builder, const struct config_section *section)
+static void check_auth_file(struct config_builder *builder, const struct config_section *section,
+	struct config_registry *registry)
 {
-	const struct config_registry *registry = &builder->config->registry;
 	if (strcmp(registry->auth, "digest") == 0 && config_lacks(section, "auth_file")) {
 		config_report(builder, section, config_section_find(section, "auth"),
 			"`auth = digest` needs `auth_file`, a file that holds user:password");
 	}
-	resolve_auth_file(builder, section);
+	resolve_auth_file(builder, section, registry);
 	struct err err = ERR_INIT;
 	if (*registry->auth_file == '/' && registry_auth_file_check(registry->auth_file, &err)) {
 		config_report(
@@ -81,9 +81,9 @@ static bool has_bad_entry(const struct config_section *section)
  * Finds mistakes that the registry would otherwise find only when it opens, such as options that
  * this build does not support.
  */
-static void check_options(struct config_builder *builder, const struct config_section *section)
+static void check_options(struct config_builder *builder, const struct config_section *section,
+	const struct config_registry *registry)
 {
-	const struct config_registry *registry = &builder->config->registry;
 	const struct registry_options options = {
 		.url = registry->url,
 		.auth = registry->auth,
@@ -105,12 +105,13 @@ static void check_options(struct config_builder *builder, const struct config_se
 	}
 }
 
-void config_rule_registry(struct config_builder *builder, const struct config_section *section)
+void config_rule_registry(struct config_builder *builder, const struct config_section *section,
+	struct config_registry *registry)
 {
 	size_t before = builder->source->problems->error_count;
-	check_auth_file(builder, section);
+	check_auth_file(builder, section, registry);
 	if (builder->source->problems->error_count == before && !has_bad_entry(section)) {
-		check_options(builder, section);
+		check_options(builder, section, registry);
 	}
 }
 

@@ -65,6 +65,20 @@ int config_verify_warm(const char *value, struct err *err)
 	return len == 0 ? 0 : path_check(value, len, err);
 }
 
+int config_verify_root(const char *value, struct err *err)
+{
+	enum { ROOT_BYTES = 255 };
+	if (path_check(value, strlen(value), err)) {
+		return err->code;
+	}
+	return strcmp(value, "/") != 0 && strlen(value) <= ROOT_BYTES
+		? 0
+		: err_set(err, BERTH_FAILED,
+			  "\"%s\": the path of a name is put below it, so it is one other than /, "
+			  "of at most %d bytes, such as /net/eu2",
+			  value, ROOT_BYTES);
+}
+
 int config_verify_tree(const char *value, struct err *err)
 {
 	if (len_of_path(value) == strlen(value)) {

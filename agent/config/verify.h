@@ -12,6 +12,8 @@ int config_verify_path(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_import_path(const char *value, struct err *err) ERR_REQUIRED(2);
 /* A path with or without a trailing slash and two asterisks. */
 int config_verify_warm(const char *value, struct err *err) ERR_REQUIRED(2);
+/* A path that others are put below. */
+int config_verify_root(const char *value, struct err *err) ERR_REQUIRED(2);
 /* A path with them. */
 int config_verify_tree(const char *value, struct err *err) ERR_REQUIRED(2);
 /* ADDRESS:PORT with a numeric address. */

@@ -9,7 +9,7 @@
  *   agent.c         start, finish, agent_reconsider()
  *   life/           hooks (requests of the API), signals, reload, upgrade, standby, stop,
  *                   main_process, privileges
- *   serving/        cache, api, names, outputs, metrics
+ *   serving/        cache, further, api, names, outputs, metrics
  *   registration/   registry, checks, components, persistent, bridge, drain, drain_early
  *   core/           this state; event: log, history, agent_wake(); upgrade: the document that a
  *                   successor gets
@@ -70,6 +70,8 @@ enum agent_main_process {
 	AGENT_MAIN_PROCESS_ENDED
 };
 
+struct agent_further;
+struct agent_net;
 struct agent_output;
 struct agent_upgrade;
 
@@ -115,6 +117,11 @@ struct agent {
 	struct timer history_timer; /* saves it; active while there is something new */
 	struct metrics *metrics;
 	struct cache *cache;
+	struct agent_net *net;          /* of serving/further.c: /net */
+	struct agent_further **further; /* likewise: further registries */
+	size_t further_count;
+	struct agent_further **retired_further; /* during a reload */
+	size_t retired_further_count;
 	struct shared *shared; /* answers in memory that clients map */
 	char *domain;          /* of names */
 	struct names_lookups *names;

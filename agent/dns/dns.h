@@ -40,6 +40,8 @@ struct dns_options {
 	size_t listen_count;
 	uint32_t ttl_s;
 	uint32_t stale_ttl_s;
+	/* SRV answers have priorities by nearness to this zone, or ""; NULL: those of records. */
+	const char *near;
 	/* Empty: names outside the domain are refused. "system", or host:port … */
 	char *const *forward; /* borrowed for the call */
 	size_t forward_count;
@@ -69,7 +71,7 @@ ERR_REQUIRED(5);
 /* Accepts NULL. */
 void dns_destroy(struct dns *dns);
 
-/* After a reload: ttl_s, stale_ttl_s and forward. */
+/* After a reload: ttl_s, stale_ttl_s, near and forward. */
 void dns_set_options(struct dns *dns, const struct dns_options *options);
 
 /* The listening sockets: at most 2 * DNS_MAX_LISTENERS. The descriptors stay ours. */

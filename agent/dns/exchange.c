@@ -62,6 +62,7 @@ static void send_view(struct dns *dns, const struct dns_origin *origin,
 		.stale = view->stale,
 		.recursion_available = dns_forward_enabled(dns->forward),
 		.rotation = dns->rotation++,
+		.near = dns->near,
 		.why = view->stale ? why : NULL,
 		.beyond = beyond,
 		.beyond_len = beyond_len };

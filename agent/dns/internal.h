@@ -117,6 +117,7 @@ struct dns {
 	size_t listen_count;
 	uint32_t ttl_s;
 	uint32_t stale_ttl_s;
+	char *near; /* see dns_options */
 	struct dns_listener listeners[2 * DNS_MAX_LISTENERS];
 	size_t listener_count;
 	struct dns_batch *batch; /* of udp.c */

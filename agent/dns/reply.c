@@ -1,6 +1,7 @@
 #include "agent/dns/reply.h"
 
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One reply being written. */
@@ -54,12 +55,16 @@ static bool write_alias(struct reply *reply)
 static bool write_targets(struct reply *reply)
 {
 	const struct names_answer *answer = reply->answer;
+	const char *near = reply->options->near;
+	uint16_t *priorities = near ? names_priorities(answer, near) : NULL;
 	for (size_t i = 0; i < answer->target_count; i++) {
-		const struct names_target *target =
-			&answer->targets[rotated(reply, i, answer->target_count)];
-		dns_write_srv(&reply->writer, reply->options->ttl_s, target->priority,
-			target->weight, target->port, target->name);
+		size_t at = rotated(reply, i, answer->target_count);
+		const struct names_target *target = &answer->targets[at];
+		dns_write_srv(&reply->writer, reply->options->ttl_s,
+			priorities ? priorities[at] : target->priority, target->weight,
+			target->port, target->name);
 	}
+	free(priorities);
 	return answer->target_count > 0;
 }
 

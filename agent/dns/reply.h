@@ -22,6 +22,7 @@ struct dns_reply_options {
 	bool stale;
 	bool recursion_available;
 	unsigned rotation; /* where lists of equal records begin */
+	const char *near;  /* a zone: targets have priorities by nearness to it; NULL: their own */
 	const char *why;   /* text of the extended error, or NULL */
 	/* NULL, or what another server says of the name that the alias leads to. */
 	const uint8_t *beyond;

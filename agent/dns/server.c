@@ -117,6 +117,7 @@ void dns_destroy(struct dns *dns)
 	free(dns->batch);
 	free(dns->rate);
 	free(dns->domain);
+	free(dns->near);
 	free(dns);
 }
 
@@ -124,6 +125,8 @@ void dns_set_options(struct dns *dns, const struct dns_options *options)
 {
 	dns->ttl_s = options->ttl_s;
 	dns->stale_ttl_s = options->stale_ttl_s;
+	free(dns->near);
+	dns->near = options->near ? allocate_text(options->near) : NULL;
 	dns_forward_set(dns->forward, options->forward, options->forward_count, dns->listen,
 		dns->listen_count);
 }

@@ -2,6 +2,7 @@
 
 #include "agent/serving/api.h"
 #include "agent/serving/cache.h"
+#include "agent/serving/further.h"
 #include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
@@ -39,7 +40,9 @@ static void apply(struct agent *agent, struct config *next)
 	agent_components_reload(agent, next);
 	apply_options(agent);
 	agent_registry_reauthenticate(agent);
+	agent_further_reload(agent);
 	agent_outputs_reload(agent);
+	agent_further_retire(agent);
 	agent_metrics_forget_removed(agent);
 	agent_registry_save_session(agent);
 	if (agent->drain.active) {

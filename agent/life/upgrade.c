@@ -13,6 +13,7 @@
 
 #include "agent/serving/api.h"
 #include "agent/serving/cache.h"
+#include "agent/serving/further.h"
 #include "agent/registration/bridge.h"
 #include "agent/registration/checks.h"
 #include "agent/registration/components.h"
@@ -119,6 +120,7 @@ static json_t *make_document(struct agent *agent)
 	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
 	agent_names_close(agent);
+	agent_further_close(agent);
 	agent_cache_close(agent);
 	json_t *session = NULL;
 	if (agent->leave_session) {

@@ -9,6 +9,7 @@
 #include "lib/base/path.h"
 #include "lib/record/service.h"
 #include "lib/record/target.h"
+#include "lib/render/locality.h"
 
 #define MAX_TEXT_BYTES 4096 /* of one attribute in a TXT answer */
 
@@ -47,7 +48,9 @@ static void add_address(struct names_answer *answer, const struct names_address 
 	}
 	answer->addresses = allocate_grow(
 		answer->addresses, answer->address_count, sizeof(*answer->addresses));
-	answer->addresses[answer->address_count++] = *address;
+	answer->addresses[answer->address_count] = *address;
+	/* The record whose path comes next is being collected. */
+	answer->addresses[answer->address_count++].from = answer->path_count;
 }
 
 static void add_alias(struct names_collector *collector, const char *host)
@@ -219,6 +222,7 @@ static void visit_port(
 		.weight = small_number(visit->record, "weight"),
 		.port = target->port,
 		.name = name,
+		.from = visit->collector->answer->path_count,
 	};
 	const char *service = visit->collector->service;
 	if (!target->port || (service && !record_endpoint_offers(endpoint, service))) {
@@ -251,6 +255,10 @@ void names_collect(struct names_collector *collector, const char *path, const st
 	names_answer_finish(&visit.own);
 	add_texts(answer, record);
 	answer->paths = allocate_grow(answer->paths, answer->path_count, sizeof(*answer->paths));
+	answer->origins = allocate_grow(
+		answer->origins, answer->path_count, sizeof(*answer->origins));
+	answer->origins[answer->path_count] = (struct names_origin){ .zone = allocate_text(
+									     render_zone(record)) };
 	answer->paths[answer->path_count++] = allocate_text(path);
 }
 
@@ -260,8 +268,10 @@ static void keep_alias(struct names_answer *answer, char *alias_take)
 	struct names_answer kept = { .status = answer->status,
 		.alias = alias_take,
 		.paths = answer->paths,
-		.path_count = answer->path_count };
+		.path_count = answer->path_count,
+		.origins = answer->origins };
 	answer->paths = NULL;
+	answer->origins = NULL;
 	answer->path_count = 0;
 	names_answer_finish(answer);
 	*answer = kept;
@@ -341,6 +351,49 @@ void names_each_key(const char *path, const struct record *record,
 	}
 }
 
+/* ---- further paths ---- */
+
+bool names_answer_offers(const struct names_answer *answer)
+{
+	return answer->address_count > 0 || answer->target_count > 0 || answer->alias;
+}
+
+void names_answer_add(struct names_answer *answer, struct names_answer *further, unsigned rank)
+{
+	size_t first = answer->path_count;
+	if (answer->alias || (further->alias && names_answer_offers(answer))) {
+		return;
+	}
+	for (size_t i = 0; i < further->path_count; i++) {
+		answer->paths = allocate_grow(
+			answer->paths, answer->path_count, sizeof(*answer->paths));
+		answer->origins = allocate_grow(
+			answer->origins, answer->path_count, sizeof(*answer->origins));
+		answer->origins[answer->path_count] = (struct names_origin){ .rank = rank,
+			.zone = allocate_text(further->origins[i].zone) };
+		answer->paths[answer->path_count++] = allocate_text(further->paths[i]);
+	}
+	for (size_t i = 0; i < further->address_count; i++) {
+		size_t count = answer->address_count;
+		add_address(answer, &further->addresses[i]);
+		if (answer->address_count > count) {
+			answer->addresses[count].from = first + further->addresses[i].from;
+		}
+	}
+	for (size_t i = 0; i < further->target_count; i++) {
+		struct names_target target = further->targets[i];
+		target.from += first;
+		add_target(answer, &target);
+	}
+	for (size_t i = 0; i < further->text_count; i++) {
+		answer->texts = allocate_grow(
+			answer->texts, answer->text_count, sizeof(*answer->texts));
+		answer->texts[answer->text_count++] = allocate_text(further->texts[i]);
+	}
+	answer->alias = further->alias ? allocate_text(further->alias) : NULL;
+	answer->status = further->status == NAMES_FOUND ? NAMES_FOUND : answer->status;
+}
+
 /* ---- the end of an answer ---- */
 
 static void free_texts(char **texts, size_t count)
@@ -361,6 +414,10 @@ void names_answer_finish(struct names_answer *answer)
 	free(answer->alias);
 	free_texts(answer->texts, answer->text_count);
 	free_texts(answer->pointers, answer->pointer_count);
+	for (size_t i = 0; answer->origins && i < answer->path_count; i++) {
+		free(answer->origins[i].zone);
+	}
+	free(answer->origins);
 	free_texts(answer->paths, answer->path_count);
 	*answer = (struct names_answer){ .status = answer->status };
 }

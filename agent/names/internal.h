@@ -4,6 +4,7 @@
  *   names.c    from a name to the paths that it may mean, and the choice among them
  *   text.c     the text of names: labels, reverse names, names of paths
  *   collect.c  from a record to addresses, targets and texts
+ *   nearness.c the order of an answer by nearness
  *   index.c    from what a record says to its path
  */
 #ifndef AGENT_NAMES_INTERNAL_H

@@ -8,13 +8,15 @@
 #include "agent/names/internal.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/render/failover.h"
 
 #define SETS 256 /* of answers that are kept: the hash of a name says which one is its set */
 #define WAYS 4   /* answers of a set */
 
 /* An answer that is used again while the cache is as it was. */
 struct kept {
-	char *name; /* NULL: none */
+	char *name;          /* NULL: none */
+	struct cache *cache; /* that it comes from */
 	uint64_t generation;
 	bool searched;
 	struct names_answer answer;
@@ -24,6 +26,14 @@ struct kept {
 struct kept_set {
 	struct kept ways[WAYS];
 	unsigned next;
+};
+
+/* The paths below which names are looked up, too. */
+struct further {
+	char **roots;
+	size_t count;
+	int64_t hold_ms;
+	struct failover_table table;
 };
 
 struct names_lookups {
@@ -37,6 +47,7 @@ struct names_lookups {
 	/* the last evaluation that the cache of answers does not keep */
 	struct names_answer answer;
 	struct kept_set kept[SETS];
+	struct further *further; /* NULL: none */
 };
 
 /* One node that a lookup waits for. */
@@ -50,6 +61,7 @@ struct read {
 struct evaluation {
 	struct names_lookups *lookups;
 	struct names_wait *wait; /* NULL: nothing is read */
+	struct cache *cache;     /* of the paths that the name may mean: all are of one registry */
 	int64_t now_ms;
 	bool stale;
 	bool searched; /* among all records that are known */
@@ -113,12 +125,13 @@ static void drop_reads(struct names_wait *wait)
 static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
 	enum cache_answer_kind kind, enum names_known *ret_known)
 {
-	struct names_lookups *lookups = evaluation->lookups;
+	struct cache *cache = cache_at(evaluation->lookups->cache, path);
 	struct cache_query query = {
 		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = evaluation->now_ms
 	};
-	struct cache_answer *answer = cache_find(lookups->cache, &query);
+	struct cache_answer *answer = cache_find(cache, &query);
 	struct err err = ERR_INIT;
+	evaluation->cache = cache;
 	*ret_known = NAMES_NODE_PENDING;
 	if (answer || !evaluation->wait) {
 		return answer;
@@ -127,7 +140,7 @@ static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
 	read->owner = evaluation->wait;
 	read->wait.on_answer = on_read;
 	read->wait.context = read;
-	switch (cache_ask(lookups->cache, &query, &read->wait, &answer, &err)) {
+	switch (cache_ask(cache, &query, &read->wait, &answer, &err)) {
 	case CACHE_WAITING:
 		list_append(&evaluation->wait->reads, &read->link);
 		return NULL;
@@ -144,7 +157,7 @@ static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
 
 static void note_age(struct evaluation *evaluation, const struct cache_answer *answer)
 {
-	struct cache *cache = evaluation->lookups->cache;
+	const struct cache *cache = evaluation->cache;
 	int64_t age_ms = cache_answer_age_ms(cache, answer, evaluation->now_ms);
 	evaluation->age_ms = age_ms > evaluation->age_ms ? age_ms : evaluation->age_ms;
 	evaluation->stale = evaluation->stale ||
@@ -242,8 +255,8 @@ static struct kept *find_in(struct kept_set *set, const char *name)
 static const struct kept *find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms)
 {
 	const struct kept *kept = find_in(set_of(lookups, name), name);
-	bool is_good = kept && kept->generation == cache_generation(lookups->cache) &&
-		cache_confirm(lookups->cache, now_ms, NULL) == CACHE_READY;
+	bool is_good = kept && kept->generation == cache_generation(kept->cache) &&
+		cache_confirm(kept->cache, now_ms, NULL) == CACHE_READY;
 	return is_good ? kept : NULL;
 }
 
@@ -254,9 +267,16 @@ static void drop_kept(struct kept *kept)
 	kept->name = NULL;
 }
 
+static void drop_all_kept(struct names_lookups *lookups)
+{
+	for (size_t i = 0; i < SETS * WAYS; i++) {
+		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);
+	}
+}
+
 /* Moves the answer of the last evaluation into the table. */
 static const struct names_answer *keep(
-	struct names_lookups *lookups, const char *name, bool searched)
+	struct names_lookups *lookups, const char *name, const struct evaluation *evaluation)
 {
 	struct kept_set *set = set_of(lookups, name);
 	struct kept *kept = find_in(set, name);
@@ -266,8 +286,9 @@ static const struct names_answer *keep(
 		kept->name = allocate_text(name);
 	}
 	names_answer_finish(&kept->answer);
-	kept->generation = cache_generation(lookups->cache);
-	kept->searched = searched;
+	kept->cache = evaluation->cache;
+	kept->generation = cache_generation(kept->cache);
+	kept->searched = evaluation->searched;
 	kept->answer = lookups->answer;
 	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
 	return &kept->answer;
@@ -287,32 +308,141 @@ static void finish(struct evaluation *evaluation)
 	free(evaluation->lists);
 }
 
+static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
+
+static void leave(struct names_wait *wait)
+{
+	if (wait->cache) {
+		cache_leave(wait->cache);
+		wait->cache = NULL;
+	}
+}
+
+/* False when too many wait for this registry. */
+static bool enter(struct names_wait *wait, struct cache *cache)
+{
+	struct err err = ERR_INIT;
+	if (!wait->cache && cache_enter(cache, &err)) {
+		wait->cache = cache;
+	}
+	return wait->cache;
+}
+
+/* One of the paths, and what a name means there. */
+struct place {
+	struct names_answer answer;
+	struct evaluation evaluation;
+};
+
+static struct failover_path know(const struct place *place)
+{
+	bool settled = place->answer.status == NAMES_FOUND || place->answer.status == NAMES_ABSENT;
+	return (struct failover_path){ .confirmed = settled && !place->evaluation.stale,
+		.instances = names_answer_offers(&place->answer) };
+}
+
+static void evaluate_at(struct names_lookups *lookups, const char *name, const char *root,
+	struct names_wait *wait, struct place *ret_place)
+{
+	struct place *place = ret_place;
+	*place = (struct place){ .evaluation = { .lookups = lookups,
+					 .wait = wait,
+					 .cache = lookups->cache,
+					 .now_ms = clock_monotonic_ms() } };
+	const struct names_source source = { &place->evaluation, get_node, get_children,
+		each_known };
+	names_evaluate(&place->answer, name, lookups->domain, root, &source);
+	finish(&place->evaluation);
+}
+
+/* The places in use become one answer, in the first of them. */
+static void join(struct place *places, size_t used)
+{
+	for (size_t i = 1; i < used; i++) {
+		const struct evaluation *evaluation = &places[i].evaluation;
+		struct evaluation *whole = &places[0].evaluation;
+		names_answer_add(&places[0].answer, &places[i].answer, (unsigned)i);
+		whole->stale = whole->stale || evaluation->stale;
+		whole->age_ms = evaluation->age_ms > whole->age_ms ? evaluation->age_ms
+								   : whole->age_ms;
+	}
+}
+
+/*
+ * Adds to the first place what further ones have, when they are in use. False when one of them has
+ * to be read first. *ret_alone: the first one is in use alone, and answers by itself.
+ */
+static bool add_further(struct names_lookups *lookups, const char *name, struct place *nearest,
+	struct names_wait *wait, bool *ret_alone)
+{
+	struct further *further = lookups->further;
+	uint64_t key = hash_text(HASH_INIT, name);
+	struct failover failover = failover_get(&further->table, key);
+	size_t count = further->count + 1;
+	struct place *places = allocate_zeroed(count, sizeof(*places));
+	struct failover_path *paths = allocate_zeroed(count, sizeof(*paths));
+	bool pending = false;
+	places[0] = *nearest;
+	paths[0] = know(nearest);
+	bool found = paths[0].instances > 0;
+	for (size_t i = 1; i < count && !pending && !(found && i > failover.further); i++) {
+		struct names_wait *reader = wait && !wait->late ? wait : NULL;
+		evaluate_at(lookups, name, further->roots[i - 1], reader, &places[i]);
+		paths[i] = know(&places[i]);
+		found = found || paths[i].instances > 0;
+		pending = reader && places[i].answer.status == NAMES_PENDING &&
+			enter(wait, places[i].evaluation.cache);
+	}
+	if (!pending) {
+		join(places,
+			failover_decide(&failover, paths, count, 1, further->hold_ms,
+				nearest->evaluation.now_ms));
+		failover_put(&further->table, key, &failover);
+		*ret_alone = failover.further == 0 && paths[0].instances > 0;
+	}
+	*nearest = places[0];
+	for (size_t i = 1; i < count; i++) {
+		names_answer_finish(&places[i].answer);
+	}
+	free(places);
+	free(paths);
+	return !pending;
+}
+
 /* False when something has to be read first. */
 static bool evaluate(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
 	struct names_wait *wait)
 {
-	struct evaluation evaluation = {
-		.lookups = lookups, .wait = wait, .now_ms = clock_monotonic_ms()
-	};
-	const struct names_source source = { &evaluation, get_node, get_children, each_known };
-	const struct kept *kept = find_kept(lookups, name, evaluation.now_ms);
+	struct place place;
+	bool alone = true;
+	const struct kept *kept = find_kept(lookups, name, clock_monotonic_ms());
 	if (kept) {
-		*ret_view = (struct names_view){ &kept->answer, false, 0, !kept->searched };
+		*ret_view = (struct names_view){ &kept->answer, false, 0,
+			!kept->searched && kept->cache == lookups->cache };
 		return true;
 	}
+	evaluate_at(lookups, name, "", wait, &place);
+	bool is_settled = place.answer.status == NAMES_FOUND || place.answer.status == NAMES_ABSENT;
+	bool pending = place.answer.status == NAMES_PENDING;
+	if (is_settled && lookups->further && !place.answer.apex &&
+		place.answer.pointer_count == 0) {
+		pending = !add_further(lookups, name, &place, wait, &alone);
+	}
 	names_answer_finish(&lookups->answer);
-	names_evaluate(&lookups->answer, name, lookups->domain, &source);
-	finish(&evaluation);
-	if (lookups->answer.status == NAMES_PENDING) {
+	lookups->answer = place.answer;
+	if (pending && wait && !enter(wait, place.evaluation.cache)) {
+		*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
+		return true;
+	}
+	if (pending) {
 		return false;
 	}
-	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms,
-		false };
-	bool is_settled = lookups->answer.status == NAMES_FOUND ||
-		lookups->answer.status == NAMES_ABSENT;
-	if (is_settled && !evaluation.stale && lookups->answer.pointer_count == 0) {
-		ret_view->answer = keep(lookups, name, evaluation.searched);
-		ret_view->lasts = !evaluation.searched;
+	*ret_view = (struct names_view){ &lookups->answer, place.evaluation.stale,
+		place.evaluation.age_ms, false };
+	if (is_settled && alone && !place.evaluation.stale && lookups->answer.pointer_count == 0) {
+		ret_view->answer = keep(lookups, name, &place.evaluation);
+		ret_view->lasts = !place.evaluation.searched &&
+			place.evaluation.cache == lookups->cache;
 	}
 	return true;
 }
@@ -321,6 +451,7 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 
 static void end_wait(struct names_wait *wait)
 {
+	leave(wait);
 	drop_reads(wait);
 	timer_stop(&wait->patience);
 	list_remove(&wait->link);
@@ -329,9 +460,13 @@ static void end_wait(struct names_wait *wait)
 
 static void on_patience(void *context)
 {
-	static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
 	struct names_wait *wait = context;
-	const struct names_view view = { .answer = &unknown };
+	struct names_view view = { .answer = &unknown };
+	struct names_lookups *lookups = wait->lookups;
+	wait->late = true;
+	if (!lookups->further || !evaluate(lookups, wait->name, &view, wait)) {
+		view = (struct names_view){ .answer = &unknown };
+	}
 	end_wait(wait);
 	wait->on_answer(wait->context, &view);
 }
@@ -372,6 +507,8 @@ bool names_ask(struct names_lookups *lookups, const char *name, struct names_vie
 		list_init(&wait->reads);
 		list_init(&wait->link);
 		wait->lookups = lookups;
+		wait->cache = NULL;
+		wait->late = false;
 		strcpy(wait->name, lower);
 		timer_init(&wait->patience, lookups->loop, "name", on_patience, wait);
 	}
@@ -410,6 +547,52 @@ struct names_lookups *names_lookups_create(
 	return lookups;
 }
 
+static void drop_further(struct names_lookups *lookups)
+{
+	struct further *further = lookups->further;
+	for (size_t i = 0; further && i < further->count; i++) {
+		free(further->roots[i]);
+	}
+	if (further) {
+		free(further->roots);
+	}
+	free(further);
+	lookups->further = NULL;
+}
+
+void names_lookups_set_failover(
+	struct names_lookups *lookups, char *const *roots, size_t count, int64_t hold_ms)
+{
+	drop_further(lookups);
+	if (count == 0) {
+		return;
+	}
+	struct further *further = allocate_zeroed(1, sizeof(*further));
+	further->roots = allocate_zeroed(count, sizeof(*further->roots));
+	for (size_t i = 0; i < count; i++) {
+		further->roots[further->count++] = allocate_text(roots[i]);
+	}
+	further->hold_ms = hold_ms;
+	lookups->further = further;
+}
+
+static void leave_cache(const struct list *waits, const struct cache *cache)
+{
+	for (struct list *link = waits->next; link != waits; link = link->next) {
+		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
+		if (wait->cache == cache) {
+			leave(wait);
+		}
+	}
+}
+
+void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache)
+{
+	leave_cache(&lookups->waits, cache);
+	leave_cache(&lookups->due, cache);
+	drop_all_kept(lookups);
+}
+
 void names_lookups_destroy(struct names_lookups *lookups)
 {
 	if (!lookups) {
@@ -418,9 +601,8 @@ void names_lookups_destroy(struct names_lookups *lookups)
 	ev_clear_pending(lookups->loop, &lookups->wake);
 	names_index_destroy(lookups->index);
 	names_answer_finish(&lookups->answer);
-	for (size_t i = 0; i < SETS * WAYS; i++) {
-		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);
-	}
+	drop_further(lookups);
+	drop_all_kept(lookups);
 	free(lookups);
 }
 

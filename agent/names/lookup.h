@@ -25,7 +25,10 @@ struct names_view {
 	const struct names_answer *answer; /* never PENDING */
 	bool stale;                        /* the registry is away, or was not heard lately */
 	int64_t age_ms;                    /* how long ago the answer was true for sure */
-	/* it holds until something changes in the cache; more records there are no change */
+	/*
+	 * it holds until something changes in the cache itself, not in an attached one; more
+	 * records there are no change
+	 */
 	bool lasts;
 };
 
@@ -34,9 +37,11 @@ struct names_wait {
 	void (*on_answer)(void *context, const struct names_view *view);
 	void *context;
 	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
+	struct cache *cache;           /* that it waits for; NULL: none */
 	struct list link;
 	struct list reads;
 	struct timer patience;
+	bool late; /* further paths are not waited for any more */
 	char name[NAMES_NAME_BYTES];
 };
 
@@ -45,6 +50,17 @@ struct names_lookups *names_lookups_create(
 	struct ev_loop *loop, struct cache *cache, const char *domain);
 /* No lookup may be under way. Accepts NULL. */
 void names_lookups_destroy(struct names_lookups *lookups);
+/*
+ * An attached cache is detached, and about to end: no look-up waits for it any more. NULL: one was
+ * attached. No answer is used again.
+ */
+void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache);
+/*
+ * From now on a name of which nothing is found is looked up below these paths, too, the best first
+ * (lib/render/failover.h). Copies them.
+ */
+void names_lookups_set_failover(
+	struct names_lookups *lookups, char *const *roots, size_t count, int64_t hold_ms);
 const char *names_lookups_domain(const struct names_lookups *lookups);
 /* True when the name is the domain or below it. */
 bool names_lookups_own(const struct names_lookups *lookups, const char *name);

@@ -7,6 +7,7 @@
 #include "agent/base/allocate.h"
 #include "agent/names/internal.h"
 #include "lib/base/path.h"
+#include "lib/base/text.h"
 
 #define MAX_PATH_BYTES 1024
 
@@ -19,6 +20,11 @@ struct elements {
 /* One evaluation. */
 struct evaluation {
 	const struct names_source *source;
+	/*
+	 * "", or the path below which all of the name lie: a further one, or /net/NAME of a name of
+	 * that registry.
+	 */
+	char base[sizeof("/net/") + PATH_DNS_NAME_BYTES];
 	struct names_collector collector;
 	const struct names_address *only; /* NULL, or the address that an ip- label asks for */
 	bool pending;                     /* something is being read */
@@ -87,9 +93,11 @@ static void collect_components(struct evaluation *evaluation, const char *path)
 /* ---- the paths that a name may mean ---- */
 
 /* There is room for the 253 bytes of a name and for all that may be left out of it. */
-static bool write_path(char out[MAX_PATH_BYTES], const struct elements *elements)
+static bool write_path(const struct evaluation *evaluation, char out[MAX_PATH_BYTES],
+	const struct elements *elements)
 {
-	size_t used = 0;
+	size_t used = strlen(evaluation->base);
+	strcpy(out, evaluation->base);
 	for (size_t i = 0; i < elements->count; i++) {
 		size_t len = strlen(elements->at[i]);
 		if (!path_element_valid(elements->at[i], len)) {
@@ -99,7 +107,7 @@ static bool write_path(char out[MAX_PATH_BYTES], const struct elements *elements
 		memcpy(out + used, elements->at[i], len);
 		used += len;
 	}
-	strcpy(out + used, elements->count == 0 ? "/" : "");
+	strcpy(out + used, used == 0 ? "/" : "");
 	return true;
 }
 
@@ -131,7 +139,7 @@ static bool try_path(struct evaluation *evaluation, const struct elements *eleme
 {
 	char path[MAX_PATH_BYTES];
 	const struct record *record;
-	if (!write_path(path, elements) || !get_node(evaluation, path, &record)) {
+	if (!write_path(evaluation, path, elements) || !get_node(evaluation, path, &record)) {
 		return false;
 	}
 	collect(evaluation, path, record);
@@ -203,7 +211,8 @@ static bool try_hadoop(struct evaluation *evaluation, const struct elements *ele
 	char *const *classes;
 	size_t count;
 	bool found = false;
-	if (elements->count < 2 || elements->count > 3 || !write_path(home, &classes_at) ||
+	if (elements->count < 2 || elements->count > 3 ||
+		!write_path(evaluation, home, &classes_at) ||
 		!get_children(evaluation, home, &classes, &count)) {
 		return false;
 	}
@@ -246,7 +255,9 @@ static void visit_container(void *context, const char *path, const struct record
 static bool try_container(struct evaluation *evaluation, const struct elements *elements)
 {
 	uint64_t key;
-	if (elements->count != 1 || !names_container_key(&key, elements->at[0])) {
+	/* The index has the records of the agent's own registry. */
+	if (*evaluation->base || elements->count != 1 ||
+		!names_container_key(&key, elements->at[0])) {
 		return false;
 	}
 	const struct names_source *source = evaluation->source;
@@ -335,10 +346,23 @@ static bool find_with_address(
 	struct names_answer *answer = evaluation->collector.answer;
 	if (found) {
 		answer->addresses[0] = address;
+		answer->addresses[0].from = 0;
 		answer->address_count = 1;
 	}
 	evaluation->only = NULL;
 	return found;
+}
+
+/* Takes NAME.net off the end of what is behind the first labels. */
+static void take_registry(struct evaluation *evaluation, struct names_labels *labels, size_t first)
+{
+	size_t count = labels->count;
+	const char *name = count >= first + 2 ? labels->labels[count - 2] : NULL;
+	if (name && strcmp(labels->labels[count - 1], "net") == 0 &&
+		path_element_valid(name, strlen(name))) {
+		strcpy(stpcpy(evaluation->base, "/net/"), name);
+		labels->count -= 2;
+	}
 }
 
 /* How many labels in front ask for a service: 2, 1 for a bare _tcp, 0. */
@@ -368,6 +392,8 @@ static void keep_targets(struct names_answer *answer, size_t service_labels)
 		kept.target_count = answer->target_count;
 		kept.paths = answer->paths;
 		kept.path_count = answer->path_count;
+		kept.origins = answer->origins;
+		answer->origins = NULL;
 		answer->targets = NULL;
 		answer->target_count = 0;
 		answer->paths = NULL;
@@ -381,7 +407,7 @@ static void keep_targets(struct names_answer *answer, size_t service_labels)
 }
 
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
-	const struct names_source *source)
+	const char *root, const struct names_source *source)
 {
 	struct names_labels labels;
 	struct names_address address;
@@ -404,6 +430,11 @@ void names_evaluate(struct names_answer *ret_answer, const char *name, const cha
 	struct evaluation evaluation = { .source = source,
 		.collector = { .answer = ret_answer, .domain = domain } };
 	size_t service_labels = read_service(&labels, &evaluation.collector.service);
+	if (*root) {
+		text_printf(evaluation.base, sizeof(evaluation.base), "%s", root);
+	} else {
+		take_registry(&evaluation, &labels, service_labels);
+	}
 	bool found = find_with_address(&evaluation, &labels, service_labels);
 	names_collect_end(&evaluation.collector);
 	bool unknown = evaluation.incomplete || (!found && evaluation.undecided);

@@ -16,6 +16,9 @@
  *   ip-10-0-0-1.NAME                   that address, when NAME has it: the target of an SRV answer
  *                                      when a record has several addresses
  *
+ * A name that ends in NAME.net is one of the further registry NAME: the rules are the same for what
+ * is before that, and all paths begin with /net/NAME.
+ *
  * A name with a first part _SERVICE._tcp or _SERVICE._udp asks for the endpoints whose protocol, or
  * whose api's last part, is SERVICE.
  *
@@ -73,6 +76,13 @@ enum names_status {
 struct names_address {
 	int family; /* AF_INET or AF_INET6 */
 	uint8_t bytes[16];
+	size_t from; /* of an answer: the index of the first record that has it */
+};
+
+/* Where a record of an answer is. */
+struct names_origin {
+	unsigned rank; /* 0: where the name means; 1: at the first path of a failover … */
+	char *zone;    /* its berth:zone; "" without */
 };
 
 /* One endpoint address with a port. */
@@ -82,6 +92,7 @@ struct names_target {
 	uint16_t port;
 	char *name;                   /* a host name without trailing dot */
 	struct names_address address; /* of the name, when it is one of ours; family 0: none */
+	size_t from;                  /* the index of its record */
 };
 
 /* Caller's memory; owns what it points to. */
@@ -98,16 +109,36 @@ struct names_answer {
 	size_t pointer_count;
 	char **paths; /* of the records that the answer comes from */
 	size_t path_count;
-	bool apex; /* the name is the domain itself */
+	struct names_origin *origins; /* of the same records; NULL for a reverse question */
+	bool apex;                    /* the name is the domain itself */
 };
+
+/* How far the record with this index is from a zone; see render_tier(). */
+unsigned names_tier(const struct names_answer *answer, size_t from, const char *zone);
+/*
+ * The indices of the targets, or the addresses, by nearness to a zone; NULL: as they are. Of
+ * equally near targets those with a lower priority come first. free().
+ */
+size_t *names_order_targets(const struct names_answer *answer, const char *zone);
+size_t *names_order_addresses(const struct names_answer *answer, const char *zone);
+/* Priorities of the targets in this order, 0 for the nearest, without gaps. free(). */
+uint16_t *names_priorities(const struct names_answer *answer, const char *zone);
+/*
+ * Adds what a further path says. An alias is alone in an answer: nothing is added to it, and it is
+ * added to nothing.
+ */
+void names_answer_add(struct names_answer *answer, struct names_answer *further, unsigned rank);
+/* Is there an address, an alias or a target in it? */
+bool names_answer_offers(const struct names_answer *answer);
 
 /*
  * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,
  * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record
- * claims that address. Fills *ret_answer, which names_answer_finish() frees.
+ * claims that address. All paths of the name lie below `root`, a path or "". Fills *ret_answer,
+ * which names_answer_finish() frees.
  */
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
-	const struct names_source *source);
+	const char *root, const struct names_source *source);
 void names_answer_finish(struct names_answer *answer);
 
 #endif

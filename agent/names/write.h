@@ -26,11 +26,15 @@ unsigned names_part(const char *type);
 /*
  * {"name", "ttl", "age", "stale", "paths": [path], "addresses": [text], "alias": name, "targets":
  * [{"priority", "weight", "port", "target", "address"}], "texts": [text], "names": [name]}; empty
- * members are left out, except name, ttl, age, stale and paths. A new reference.
+ * members are left out, except name, ttl, age, stale and paths. With `near`, a zone, addresses and
+ * targets are in the order of nearness, "tiers" has the tier of each address, and each target has
+ * its "tier". A new reference.
  */
-json_t *names_json(const struct names_view *view, const char *name, unsigned parts, uint32_t ttl_s);
+json_t *names_json(const struct names_view *view, const char *name, unsigned parts, uint32_t ttl_s,
+	const char *near);
 
 /* Lines of a record type, a blank and its data: "A 10.0.0.1", "CNAME web.example.org". */
-void names_write_lines(const struct names_view *view, unsigned parts, struct buffer *out);
+void names_write_lines(
+	const struct names_view *view, unsigned parts, const char *near, struct buffer *out);
 
 #endif

@@ -275,7 +275,7 @@ static void render(struct output *output, const struct output_picture *picture)
 		.name = config->name,
 		.backend = config->backend,
 		.domain = output->domain,
-		.zone = output->zone,
+		.tiers = config->prefer == CONFIG_PREFER_ZONE,
 		.address_of = output->hosts ? output_hosts_address : NULL,
 		.address_context = output->hosts };
 	struct render_result result;

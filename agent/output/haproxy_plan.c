@@ -10,6 +10,8 @@
 #include "lib/base/quote.h"
 
 static const char prefix[] = RENDER_SERVER_PREFIX;
+/* No path element begins so. */
+static const char backup_mark[] = "backup:";
 
 /* ---- the wanted servers ---- */
 
@@ -31,6 +33,8 @@ static const char *read_item(void *context, const struct render_item *item)
 	struct haproxy_server *server = &servers->items[servers->count++];
 	server->port = item->target.port;
 	server->weight = render_server_weight(item->record);
+	server->tier = item->tier;
+	server->backup = false;
 	snprintf(server->host, sizeof(server->host), "%s", item->target.host);
 	render_server_name(name, reading->from, item->path, item->index);
 	server->name = allocate_text(name);
@@ -44,11 +48,30 @@ static int by_name(const void *a, const void *b)
 	return strcmp(left->name, right->name);
 }
 
+static void mark_backups(struct haproxy_servers *servers)
+{
+	unsigned nearest = UINT_MAX;
+	for (size_t i = 0; i < servers->count; i++) {
+		nearest = servers->items[i].tier < nearest ? servers->items[i].tier : nearest;
+	}
+	for (size_t i = 0; i < servers->count; i++) {
+		struct haproxy_server *server = &servers->items[i];
+		if (server->tier > nearest) {
+			char *name = server->name;
+			server->backup = true;
+			server->name = allocate_format(
+				"%s%s%s", prefix, backup_mark, name + strlen(prefix));
+			free(name);
+		}
+	}
+}
+
 void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct render_picture *picture,
 	const struct render_filter *filter, struct render_result *ret_result)
 {
 	struct reading reading = { .from = picture->from };
 	render_each(picture, filter, read_item, &reading, ret_result);
+	mark_backups(&reading.servers);
 	if (reading.servers.count > 0) {
 		qsort(reading.servers.items, reading.servers.count, sizeof(*reading.servers.items),
 			by_name);
@@ -141,9 +164,10 @@ static void add_server(
 	snprintf(address, sizeof(address), "%s%s%s:%u", is_ip6 ? "[" : "", server->host,
 		is_ip6 ? "]" : "", server->port);
 	add_take(plan,
-		allocate_format("add server %s/%s %s weight %u check; enable health %s/%s; "
+		allocate_format("add server %s/%s %s weight %u%s check; enable health %s/%s; "
 				"enable server %s/%s\n",
-			backend, name, address, server->weight, backend, name, backend, name));
+			backend, name, address, server->weight, server->backup ? " backup" : "",
+			backend, name, backend, name));
 }
 
 static bool is_at_same_place(const struct haproxy_server *a, const struct haproxy_server *b)
@@ -186,8 +210,14 @@ static void note_foreign(struct haproxy_plan *plan, const struct haproxy_servers
 	}
 }
 
+/* The two steps in which a server goes. */
+struct removals {
+	struct haproxy_plan stops;
+	struct haproxy_plan deletions;
+};
+
 /* Compares HAProxy's servers with those that are wanted; `seen` notes which of these it has. */
-static void compare(struct haproxy_plan *plan, struct haproxy_plan *deletions, const char *backend,
+static void compare(struct haproxy_plan *plan, struct removals *removals, const char *backend,
 	const struct haproxy_servers *wanted, bool *seen, char *state)
 {
 	for (char *line; (line = strsep(&state, "\n"));) {
@@ -207,11 +237,20 @@ static void compare(struct haproxy_plan *plan, struct haproxy_plan *deletions, c
 			continue;
 		}
 		if (!present.in_maintenance) {
-			add_take(plan,
+			add_take(&removals->stops,
 				allocate_format("set server %s/%s state maint\n", backend, name));
 		}
-		add_take(deletions, allocate_format("del server %s/%s\n", backend, name));
+		add_take(
+			&removals->deletions, allocate_format("del server %s/%s\n", backend, name));
 	}
+}
+
+static void append_taken(struct haproxy_plan *plan, struct haproxy_plan *more_taken)
+{
+	for (size_t i = 0; i < more_taken->count; i++) {
+		add_take(plan, more_taken->commands[i]);
+	}
+	free(more_taken->commands);
 }
 
 int haproxy_plan_make(struct haproxy_plan *ret_plan, const char *backend,
@@ -223,19 +262,17 @@ int haproxy_plan_make(struct haproxy_plan *ret_plan, const char *backend,
 			*state ? quote_text(state).text : "nothing");
 	}
 	struct haproxy_plan plan = { .count = 0 };
-	struct haproxy_plan deletions = { .count = 0 };
+	struct removals removals = { .stops = { .count = 0 } };
 	bool *seen = allocate_zeroed(wanted->count, sizeof(*seen));
-	compare(&plan, &deletions, backend, wanted, seen, state);
+	compare(&plan, &removals, backend, wanted, seen, state);
 	for (size_t i = 0; i < wanted->count; i++) {
 		if (!seen[i]) {
 			add_server(&plan, backend, &wanted->items[i]);
 		}
 	}
+	append_taken(&plan, &removals.stops);
 	plan.change_count = plan.count;
-	for (size_t i = 0; i < deletions.count; i++) {
-		add_take(&plan, deletions.commands[i]);
-	}
-	free(deletions.commands);
+	append_taken(&plan, &removals.deletions);
 	free(seen);
 	*ret_plan = plan;
 	return 0;

@@ -5,6 +5,10 @@
  * Berth's servers are those whose names begin with RENDER_SERVER_PREFIX; all others are left alone.
  * A server of Berth's that an operator drains stays drained; one in maintenance is set ready when
  * it is wanted.
+ *
+ * HAProxy cannot make a backup of a running server, or the reverse. So the name of a backup says
+ * that it is one: the server comes under the other name, and the old one goes when its connections
+ * have ended.
  */
 #ifndef AGENT_OUTPUT_HAPROXY_PLAN_H
 #define AGENT_OUTPUT_HAPROXY_PLAN_H
@@ -21,6 +25,8 @@ struct haproxy_server {
 	char host[HAPROXY_HOST_BYTES]; /* an address in canonical form, without brackets */
 	unsigned port;
 	unsigned weight;
+	unsigned tier;
+	bool backup; /* farther than the nearest of all */
 };
 
 struct haproxy_servers {
@@ -37,8 +43,8 @@ void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct rend
 void haproxy_servers_finish(struct haproxy_servers *servers);
 
 /*
- * Lines for the socket, of complete commands. Deletions come last; one may be refused while
- * connections last.
+ * Lines for the socket, of complete commands. New servers come first, so that the backend is never
+ * without any in between; deletions come last, and one may be refused while connections last.
  */
 struct haproxy_plan {
 	char **commands;

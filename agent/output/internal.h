@@ -5,7 +5,8 @@
  *   deliver.c       one attempt at a file: content, check, file, on_change
  *   state.c         the state; settles; the end of an attempt
  *   file.c          the file itself
- *   picture.c       the records that an output follows
+ *   source.c        one path that an output follows
+ *   picture.c       the records of its paths
  *   hosts.c         the addresses of host names in it
  *   haproxy.c       the runtime socket of HAProxy; haproxy_plan.c: which commands are due
  */
@@ -19,13 +20,14 @@
 #include "agent/output/hosts.h"
 #include "agent/output/output.h"
 #include "agent/output/picture.h"
+#include "agent/output/source.h"
 #include "lib/base/buffer.h"
+#include "lib/render/failover.h"
 
 #define OUTPUT_DIGEST_BYTES 17
 
 struct output {
 	struct ev_loop *loop;
-	struct cache *cache;
 	struct file_queue *files;
 	const struct config_output *config;
 	char *domain;
@@ -38,13 +40,13 @@ struct output {
 	char *printed; /* the last line of the command that failed; "" */
 	double since;  /* wall clock seconds */
 
-	struct cache_observer observer;
-	bool observing;
-	bool complete;           /* the picture was complete once: it can be read */
+	struct output_source *sources; /* the nearest first */
+	size_t source_count;
+	struct failover failover;
+	struct timer again; /* the nearer paths may do; a further one is to be observed again */
 	int64_t first_change_ms; /* of those that no attempt has taken up; 0: none */
 	struct timer timer;      /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
 	int64_t backoff_ms;
-	struct cache_wait confirmation; /* of CONFIRMING */
 	size_t instances;
 	char *left_out; /* which endpoints of the last picture have no place, and why; "" */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/log.h"
 #include "agent/output/internal.h"
 #include "lib/base/clock.h"
 
@@ -21,10 +22,23 @@ static void wait_for_registry(struct output *output)
 	output_enter_take(output, OUTPUT_WAITING, allocate_text("the registry does not answer"));
 }
 
+/* The nearest path that would be needed and is not confirmed; NULL: none. */
+static const struct output_source *blocking(const struct output *output)
+{
+	const struct failover *failover = &output->failover;
+	for (size_t i = 1; failover->blocked && i < output->source_count; i++) {
+		if (!output->sources[i].confirmed) {
+			return &output->sources[i];
+		}
+	}
+	return NULL;
+}
+
+/* Without any instance, a path that is not confirmed may have some. */
 static bool is_enough(const struct output *output)
 {
 	const struct config_output *config = output->config;
-	return output->instances == 0 ? config->write_when_empty
+	return output->instances == 0 ? config->write_when_empty && !blocking(output)
 				      : output->instances >= (size_t)config->min_instances;
 }
 
@@ -53,12 +67,14 @@ static void take_picture(struct output *output, const struct output_picture *pic
 {
 	const struct render_filter filter = output_filter(output->config);
 	output->first_change_ms = 0;
-	output->instances = render_count_instances(&picture->picture, &filter);
 	if (!is_enough(output)) {
+		const struct output_source *missing = blocking(output);
 		output->backoff_ms = 0;
 		output_enter_take(output, OUTPUT_HELD,
-			allocate_format("%zu of at least %d instances: nothing is changed",
-				output->instances, output->config->min_instances));
+			allocate_format("%zu of at least %d instances%s%s%s: nothing is changed",
+				output->instances, output->config->min_instances,
+				missing ? ", and " : "", missing ? missing->path : "",
+				missing ? " is not confirmed" : ""));
 	} else if (output->hosts && !output_hosts_want(output->hosts, &picture->picture, &filter)) {
 		output_enter_take(output, OUTPUT_RESOLVING, allocate_text(""));
 	} else if (output->haproxy) {
@@ -71,12 +87,75 @@ static void take_picture(struct output *output, const struct output_picture *pic
 	}
 }
 
+/* Adds a path to the picture, and says what is known of it. */
+static struct failover_path add_source(
+	struct output *output, struct output_source *source, struct output_picture *picture)
+{
+	const struct render_filter filter = output_filter(output->config);
+	size_t before = picture->count;
+	int64_t now_ms = clock_monotonic_ms();
+	struct failover_path path = { .confirmed = false };
+	/* The nearest one has been confirmed; of a further one that may take a moment. */
+	bool heard = source->rank == 0 ||
+		(source->complete && output_source_confirm(source, now_ms) == CACHE_READY);
+	if (source->complete) {
+		bool live = output_picture_add(picture, source->rank, &source->observer, now_ms);
+		const struct render_picture added = { .members = picture->members + before,
+			.count = picture->count - before };
+		path.confirmed = heard && live;
+		path.instances = render_count_instances(&added, &filter);
+	}
+	source->confirmed = path.confirmed;
+	return path;
+}
+
+/* The picture of the paths in use; false when the nearest one is not confirmed. */
+static bool read_picture(struct output *output, struct output_picture *picture)
+{
+	const struct config_output *config = output->config;
+	struct failover *failover = &output->failover;
+	size_t least = (size_t)config->min_instances;
+	struct failover_path *paths = allocate_zeroed(output->source_count, sizeof(*paths));
+	size_t instances = 0;
+	for (size_t i = 0; i < output->source_count; i++) {
+		if (i > failover->further && instances >= least) {
+			break;
+		}
+		paths[i] = add_source(output, &output->sources[i], picture);
+		instances += paths[i].instances;
+		if (!paths[0].confirmed) {
+			break;
+		}
+	}
+	bool confirmed = paths[0].confirmed;
+	if (confirmed) {
+		int64_t now_ms = clock_monotonic_ms();
+		size_t used = failover_decide(failover, paths, output->source_count, least,
+			config->failover_hold_ms, now_ms);
+		int64_t due_ms = failover_due_ms(failover, config->failover_hold_ms, now_ms);
+		output_picture_cut(picture, (unsigned)used);
+		output->instances = 0;
+		for (size_t i = 0; i < used; i++) {
+			output->instances += paths[i].instances;
+		}
+		if (due_ms >= 0) {
+			timer_start(&output->again, due_ms);
+		}
+	}
+	free(paths);
+	return confirmed;
+}
+
 static void attempt(struct output *output)
 {
+	const struct config_output *config = output->config;
 	struct output_picture picture;
-	output_picture_read(
-		&picture, output->config->from_path, &output->observer, clock_monotonic_ms());
-	if (picture.confirmed) {
+	output_picture_init(&picture, output->sources[0].path);
+	if (read_picture(output, &picture)) {
+		if (config->prefer == CONFIG_PREFER_ZONE) {
+			picture.tiers = true;
+			render_by_nearness(picture.members, picture.count, output->zone);
+		}
 		take_picture(output, &picture);
 	} else {
 		wait_for_registry(output);
@@ -84,22 +163,9 @@ static void attempt(struct output *output)
 	output_picture_finish(&picture);
 }
 
-static void on_confirmed(void *context, struct cache_answer *answer, const struct err *err)
-{
-	(void)answer;
-	struct output *output = context;
-	if (err->code) {
-		wait_for_registry(output);
-	} else {
-		attempt(output);
-	}
-}
-
 static void confirm(struct output *output)
 {
-	output->confirmation.on_answer = on_confirmed;
-	output->confirmation.context = output;
-	switch (cache_confirm(output->cache, clock_monotonic_ms(), &output->confirmation)) {
+	switch (output_source_confirm(&output->sources[0], clock_monotonic_ms())) {
 	case CACHE_READY:
 		attempt(output);
 		break;
@@ -119,7 +185,7 @@ static void note_change(struct output *output)
 	if (!output->first_change_ms) {
 		output->first_change_ms = clock_monotonic_ms();
 	}
-	if (output->complete && !output_is_busy(output)) {
+	if (output->sources[0].complete && !output_is_busy(output)) {
 		output_settle(output);
 	}
 }
@@ -135,30 +201,30 @@ static void on_hosts_changed(void *context)
 	}
 }
 
-static void on_ready(void *context)
+/* Whether a further path is in use, or would be if it were known. */
+static bool matters(const struct output *output, const struct output_source *source)
 {
-	struct output *output = context;
-	output->complete = true;
-	note_change(output);
+	return source->rank <= output->failover.further || output->failover.blocked;
 }
 
-static void on_event(void *context, enum cache_event event, const char *path, const char *record)
+static void on_source_change(void *context, const struct output_source *source, bool fresh)
 {
-	(void)path;
-	(void)record;
 	struct output *output = context;
-	bool changes = event == CACHE_UPDATED || event == CACHE_DELETED;
-	if (changes || (event == CACHE_FRESH && output->first_change_ms)) {
+	bool news = source->rank == 0 ? !fresh || output->first_change_ms : matters(output, source);
+	if (news) {
 		note_change(output);
 	}
 }
 
-static void on_refused(void *context, const struct err *err)
+static void on_source_refused(
+	void *context, const struct output_source *source, const struct err *err)
 {
 	struct output *output = context;
-	output->observing = false;
-	output->complete = false;
-	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
+	if (source->rank > 0) {
+		log_warn("output", "%s: %s is not followed: %s", output->config->name, source->path,
+			err->msg);
+		timer_start(&output->again, AWAY_MS);
+	} else if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
 		wait_for_registry(output);
 	} else {
 		output->first_change_ms = 0;
@@ -166,30 +232,59 @@ static void on_refused(void *context, const struct err *err)
 	}
 }
 
-static void observe(struct output *output)
+static void on_source_confirmed(
+	void *context, const struct output_source *source, const struct err *err)
 {
-	output->observer = (struct cache_observer){
-		.scope = output->config->from_tree ? CACHE_TREE : CACHE_CHILDREN_TOO,
-		.on_ready = on_ready,
-		.on_event = on_event,
-		.on_refused = on_refused,
-		.context = output,
-	};
-	output->observing = true;
-	cache_observe(output->cache, output->config->from_path, &output->observer);
+	struct output *output = context;
+	if (source->rank > 0) {
+		if (err->code == 0 && matters(output, source)) {
+			note_change(output);
+		}
+	} else if (err->code) {
+		wait_for_registry(output);
+	} else {
+		attempt(output);
+	}
+}
+
+static void on_again(void *context)
+{
+	struct output *output = context;
+	for (size_t i = 1; i < output->source_count; i++) {
+		output_source_observe(&output->sources[i]);
+	}
+	note_change(output);
 }
 
 static void on_timer(void *context)
 {
 	struct output *output = context;
-	if (!output->observing) {
-		observe(output);
-	} else if (output->complete && !output_is_busy(output)) {
+	if (!output->sources[0].observing) {
+		output_source_observe(&output->sources[0]);
+	} else if (output->sources[0].complete && !output_is_busy(output)) {
 		confirm(output);
 	}
 }
 
 /* ---- life ---- */
+
+static void create_sources(struct output *output, struct cache *cache)
+{
+	const struct config_output *config = output->config;
+	const struct output_source_callbacks callbacks = { .on_change = on_source_change,
+		.on_refused = on_source_refused,
+		.on_confirmed = on_source_confirmed,
+		.context = output };
+	output->source_count = config->failover_count + 1;
+	output->sources = allocate_zeroed(output->source_count, sizeof(*output->sources));
+	for (size_t i = 0; i < output->source_count; i++) {
+		const char *from = i == 0 ? config->from : config->failover[i - 1];
+		output_source_init(&output->sources[i], (unsigned)i, cache, from, &callbacks);
+	}
+	for (size_t i = 0; i < output->source_count; i++) {
+		output_source_observe(&output->sources[i]);
+	}
+}
 
 struct output *output_create(const struct output_options *options)
 {
@@ -197,7 +292,6 @@ struct output *output_create(const struct output_options *options)
 	const struct config_output *config = options->config;
 	config_ref(config->whole);
 	output->loop = options->loop;
-	output->cache = options->cache;
 	output->files = options->files;
 	output->config = config;
 	output->domain = allocate_text(options->domain);
@@ -210,6 +304,7 @@ struct output *output_create(const struct output_options *options)
 	snprintf(output->delivered, sizeof(output->delivered), "%s",
 		options->delivered ? options->delivered : "");
 	timer_init(&output->timer, output->loop, "output", on_timer, output);
+	timer_init(&output->again, output->loop, "failover", on_again, output);
 	if (config->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
 		output->haproxy = haproxy_create(
 			output->loop, config->socket, config->backend, on_haproxy_done, output);
@@ -217,8 +312,19 @@ struct output *output_create(const struct output_options *options)
 	if (config->format == CONFIG_FORMAT_NGINX) {
 		output->hosts = output_hosts_create(output->loop, on_hosts_changed, output);
 	}
-	observe(output);
+	create_sources(output, options->cache);
 	return output;
+}
+
+bool output_is_attached(const struct output *output, struct cache *cache)
+{
+	for (size_t i = 0; i < output->source_count; i++) {
+		const struct output_source *source = &output->sources[i];
+		if (cache_at(cache, source->path) != source->cache) {
+			return false;
+		}
+	}
+	return true;
 }
 
 void output_destroy(struct output *output)
@@ -227,12 +333,11 @@ void output_destroy(struct output *output)
 		return;
 	}
 	timer_stop(&output->timer);
-	if (output->observing) {
-		cache_unobserve(&output->observer);
+	timer_stop(&output->again);
+	for (size_t i = 0; i < output->source_count; i++) {
+		output_source_finish(&output->sources[i]);
 	}
-	if (output->state == OUTPUT_CONFIRMING) {
-		cache_cancel(&output->confirmation);
-	}
+	free(output->sources);
 	haproxy_destroy(output->haproxy);
 	output_hosts_destroy(output->hosts);
 	output_drop_attempt(output);

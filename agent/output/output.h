@@ -69,13 +69,15 @@ struct output_options {
 	struct file_queue *files;
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
-	const char *zone;                   /* the own one, for the format envoy; copied */
+	const char *zone;                   /* the own one, for nearness; copied */
 	const char *delivered;              /* from output_delivered() before a restart; NULL */
 	struct output_callbacks callbacks;
 };
 
 struct output *output_create(const struct output_options *options);
 /* Kills a command that runs. Accepts NULL. */
+/* Does it follow what is now at its paths in the cache, and nothing that was detached? */
+bool output_is_attached(const struct output *output, struct cache *cache);
 void output_destroy(struct output *output);
 
 const struct config_output *output_config(const struct output *output);

@@ -16,10 +16,9 @@ static void visit(void *context, const struct cache_record *found)
 	}
 	picture->members = allocate_grow(
 		picture->members, picture->count, sizeof(*picture->members));
-	picture->paths = allocate_grow(picture->paths, picture->count, sizeof(*picture->paths));
-	picture->paths[picture->count] = allocate_text(found->path);
-	picture->members[picture->count] = (struct render_member){ picture->paths[picture->count],
-		record };
+	picture->members[picture->count] = (struct render_member){
+		.path = allocate_text(found->path), .record = record, .rank = picture->rank
+	};
 	picture->count++;
 }
 
@@ -30,28 +29,48 @@ static int by_path(const void *a, const void *b)
 	return strcmp(left->path, right->path);
 }
 
-void output_picture_read(struct output_picture *ret_picture, const char *from,
+void output_picture_init(struct output_picture *picture, const char *from)
+{
+	*picture = (struct output_picture){ .picture = { .from = from } };
+}
+
+bool output_picture_add(struct output_picture *picture, unsigned rank,
 	const struct cache_observer *observer, int64_t now_ms)
 {
-	struct output_picture picture = { .confirmed = false };
-	struct cache_picture seen = cache_read_picture(observer, now_ms, visit, &picture);
-	if (picture.count > 0) {
-		qsort(picture.members, picture.count, sizeof(*picture.members), by_path);
+	size_t before = picture->count;
+	picture->rank = rank;
+	struct cache_picture seen = cache_read_picture(observer, now_ms, visit, picture);
+	if (picture->count > before) {
+		qsort(picture->members + before, picture->count - before, sizeof(*picture->members),
+			by_path);
 	}
-	picture.confirmed = seen.confirmed;
-	picture.picture = (struct render_picture){ from, picture.members, picture.count };
-	*ret_picture = picture;
+	picture->picture.members = picture->members;
+	picture->picture.count = picture->count;
+	return seen.confirmed;
+}
+
+static void drop_last(struct output_picture *picture)
+{
+	struct render_member *member = &picture->members[--picture->count];
+	record_free((struct record *)(uintptr_t)member->record);
+	free((char *)(uintptr_t)member->path);
+}
+
+void output_picture_cut(struct output_picture *picture, unsigned rank)
+{
+	while (picture->count > 0 && picture->members[picture->count - 1].rank >= rank) {
+		drop_last(picture);
+	}
+	picture->picture.count = picture->count;
 }
 
 void output_picture_finish(struct output_picture *picture)
 {
-	for (size_t i = 0; i < picture->count; i++) {
-		record_free((struct record *)(uintptr_t)picture->members[i].record);
-		free(picture->paths[i]);
+	while (picture->count > 0) {
+		drop_last(picture);
 	}
 	free(picture->members);
-	free(picture->paths);
-	*picture = (struct output_picture){ .confirmed = false };
+	*picture = (struct output_picture){ .count = 0 };
 }
 
 /* ---- for a render command ---- */
@@ -59,6 +78,7 @@ void output_picture_finish(struct output_picture *picture)
 struct writing {
 	struct buffer *out;
 	size_t count;
+	bool tiers;
 };
 
 /* Whether jansson wrote a character into this text that changes a line of text. */
@@ -72,7 +92,7 @@ static bool has_control(const char *json)
 	return !same;
 }
 
-static json_t *endpoint_json(const struct render_item *item)
+static json_t *endpoint_json(const struct render_item *item, bool tiers)
 {
 	const struct record_endpoint *endpoint = item->endpoint;
 	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O}", "path", item->path, "scope",
@@ -84,13 +104,16 @@ static json_t *endpoint_json(const struct render_item *item)
 	if (!render_server_problem(item)) {
 		json_object_set_new(json, "port", json_integer(item->target.port));
 	}
+	if (tiers) {
+		json_object_set_new(json, "tier", json_integer(item->tier));
+	}
 	return json;
 }
 
 static const char *write_endpoint(void *context, const struct render_item *item)
 {
 	struct writing *writing = context;
-	json_t *json = endpoint_json(item);
+	json_t *json = endpoint_json(item, writing->tiers);
 	char *text = allocated(json_text(json, JSON_COMPACT));
 	bool bad = has_control(text);
 	json_decref(json);
@@ -118,7 +141,7 @@ int output_picture_write(const struct output_picture *picture, const char *name,
 	const struct render_filter *filter, struct buffer *out, struct render_result *ret_result,
 	struct err *err)
 {
-	struct writing writing = { .out = out };
+	struct writing writing = { .out = out, .tiers = picture->tiers };
 	/* Names and paths are labels: they need no escapes. */
 	buffer_printf(
 		out, "{\"name\":\"%s\",\"from\":\"%s\",\"records\":", name, picture->picture.from);

@@ -10,20 +10,26 @@
 
 struct output_picture {
 	struct render_picture picture;
+	/* Own their paths and records. By path; those of a further observer behind the others. */
 	struct render_member *members;
-	char **paths;
 	size_t count;
-	bool confirmed;
+	unsigned rank; /* of the members that are being added */
+	bool tiers;    /* a command hears of which tier an endpoint is */
 };
 
-/* Reads the picture of a ready observer. Finish it in any case. */
-void output_picture_read(struct output_picture *ret_picture, const char *from,
+/* An empty one; finish it in any case. `from` is borrowed. */
+void output_picture_init(struct output_picture *picture, const char *from);
+/* Adds what a ready observer sees. Returns whether that is confirmed. */
+bool output_picture_add(struct output_picture *picture, unsigned rank,
 	const struct cache_observer *observer, int64_t now_ms);
+/* Takes off the members of this rank and of those behind it. */
+void output_picture_cut(struct output_picture *picture, unsigned rank);
 void output_picture_finish(struct output_picture *picture);
 
 /*
  * Appends the picture for a render command: {"name", "from", "records": {path: record},
- * "endpoints": [{"path", "scope", "api", "protocol", "addressType", "address", "host", "port"}]}.
+ * "endpoints": [{"path", "scope", "api", "protocol", "addressType", "address", "host", "port",
+ * "tier"}]}.
  * An endpoint has "host" and "port" when its address names a host that can be used, and a port. One
  * with a control character is left out, and in records U+FFFD takes its place: the command may
  * print a value into a line. 0 or BERTH_LIMIT_EXCEEDED.

@@ -123,15 +123,28 @@ void output_note_left_out(struct output *output, const struct render_result *res
 	output->left_out = allocate_text(result->why);
 }
 
+static void add_reason(struct buffer *why, const char *reason)
+{
+	buffer_printf(why, "%s%s", why->len > 0 ? "; " : "", reason);
+}
+
 /* The reason of CURRENT: an operator should know this although all is well. */
 static char *current_why(const struct output *output)
 {
 	const char *doubled = output->haproxy ? haproxy_doubled(output->haproxy) : NULL;
-	return doubled
-		? allocate_format("%s%sHAProxy has the server %s twice, as Berth 0.1 named "
-				  "it too: reload HAProxy",
-			  output->left_out, *output->left_out ? "; " : "", quote_text(doubled).text)
-		: allocate_text(output->left_out);
+	struct buffer why;
+	buffer_init(&why, SIZE_MAX);
+	buffer_append_text(&why, output->left_out);
+	for (size_t i = 1; i <= output->failover.further; i++) {
+		add_reason(&why, i == 1 ? "failed over to " : "and to ");
+		buffer_append_text(&why, output->sources[i].path);
+	}
+	if (doubled) {
+		add_reason(&why, "HAProxy has the server ");
+		buffer_printf(&why, "%s twice, as Berth 0.1 named it too: reload HAProxy",
+			quote_text(doubled).text);
+	}
+	return allocated(buffer_take(&why, NULL));
 }
 
 void output_succeed(struct output *output)

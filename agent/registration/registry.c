@@ -9,6 +9,7 @@
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/path.h"
 #include "lib/base/text.h"
 #include "lib/registry/url.h"
 
@@ -335,16 +336,21 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	tell_writers(agent, state, why);
 }
 
-static void on_log(void *context, enum registry_log_level level, const char *message)
+void agent_registry_log(enum registry_log_level level, const char *name, const char *message)
 {
-	(void)context;
 	static const enum log_level levels[] = {
 		[REGISTRY_LOG_ERROR] = LOG_LEVEL_ERROR,
 		[REGISTRY_LOG_WARN] = LOG_LEVEL_WARN,
 		[REGISTRY_LOG_INFO] = LOG_LEVEL_INFO,
 		[REGISTRY_LOG_DEBUG] = LOG_LEVEL_DEBUG,
 	};
-	log_at(levels[level], "registry", "%s", message);
+	log_at(levels[level], "registry", "%s%s%s", name, *name ? ": " : "", message);
+}
+
+static void on_log(void *context, enum registry_log_level level, const char *message)
+{
+	(void)context;
+	agent_registry_log(level, "", message);
 }
 
 static void on_attempt(void *context, const char *why, unsigned count)
@@ -383,16 +389,22 @@ static const char *result_of(int code)
 	}
 }
 
+void agent_registry_count(const struct agent *agent, const char *name, int code, double duration_s)
+{
+	metrics_series_observe(
+		metrics_series(agent->metrics, METRIC_REGISTRY_REQUESTS, name, result_of(code)),
+		duration_s);
+}
+
 static void on_answer(void *context, int code, double duration_s)
 {
-	struct agent *agent = context;
-	metrics_observe(agent->metrics, METRIC_REGISTRY_REQUESTS, result_of(code), duration_s);
+	agent_registry_count(context, "", code, duration_s);
 }
 
 static void make_request_series(struct metrics *metrics)
 {
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
-		metrics_series(metrics, METRIC_REGISTRY_REQUESTS, results[i], "");
+		metrics_series(metrics, METRIC_REGISTRY_REQUESTS, "", results[i]);
 	}
 }
 
@@ -422,20 +434,26 @@ static enum dialect_type dialect_of(enum config_import_type type)
 	return types[type];
 }
 
-static int set_imports(struct agent *agent, struct err *err)
+int agent_registry_set_imports(
+	const struct agent *agent, struct registry *registry, const char *at, struct err *err)
 {
 	const struct config *config = agent->config;
 	struct registry_import *imports = allocate_zeroed(
 		config->import_count + 1, sizeof(*imports));
+	size_t count = 0;
 	for (size_t i = 0; i < config->import_count; i++) {
 		const struct config_import *import = &config->imports[i];
-		imports[i] = (struct registry_import){
+		if (!(*at ? path_is_under(import->as, at)
+			  : !path_is_under(import->as, CONFIG_NET))) {
+			continue;
+		}
+		imports[count++] = (struct registry_import){
 			.type = dialect_of(import->type),
 			.from = import->from,
 			.as = import->as,
 		};
 	}
-	int code = registry_set_imports(agent->registry, imports, config->import_count, err);
+	int code = registry_set_imports(registry, imports, count, err);
 	free(imports);
 	return code;
 }
@@ -501,6 +519,7 @@ static int open_lookups(struct agent *agent, struct err *err)
 		.on_attempt = on_attempt,
 		.on_answer = on_answer,
 		.on_container = on_container,
+		.hidden = CONFIG_NET,
 		.context = agent,
 	};
 	return registry_open(&agent->lookups, &options, err);
@@ -509,7 +528,7 @@ static int open_lookups(struct agent *agent, struct err *err)
 void agent_registry_apply_options(struct agent *agent)
 {
 	struct err err = ERR_INIT;
-	if (set_imports(agent, &err)) {
+	if (agent_registry_set_imports(agent, agent->registry, "", &err)) {
 		log_error("agent", "the imports stay as they were: %s", err.msg);
 	}
 }
@@ -538,6 +557,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.realm = config->realm,
 		.forks = true,
 		.foreign_paths = true,
+		.hidden = CONFIG_NET,
 		.session = session,
 		.on_state = own ? on_own_state : on_state,
 		.on_log = on_log,
@@ -552,7 +572,9 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	make_request_series(agent->metrics);
 	int code = registry_open(&agent->registry, &options, err);
 	agent->lookups = agent->registry;
-	if (code == 0 && (set_imports(agent, err) || (own && open_lookups(agent, err)))) {
+	if (code == 0 &&
+		(agent_registry_set_imports(agent, agent->registry, "", err) ||
+			(own && open_lookups(agent, err)))) {
 		registry_close(agent->registry);
 		agent->registry = agent->lookups = NULL;
 		code = err->code;

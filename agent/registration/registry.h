@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "lib/base/err.h"
+#include "lib/registry/registry.h"
 
 struct agent;
 
@@ -18,6 +19,12 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /* Mounts the imports of the configuration, in place of those before. */
 void agent_registry_apply_options(struct agent *agent);
+/* Mounts those of the configuration's imports that are at `at` or below; "": not below /net. */
+int agent_registry_set_imports(const struct agent *agent, struct registry *registry, const char *at,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* For the options of a registry: a message, and an answer, of [registry NAME]; "": [registry]. */
+void agent_registry_log(enum registry_log_level level, const char *name, const char *message);
+void agent_registry_count(const struct agent *agent, const char *name, int code, double duration_s);
 /* For GET /v1/agent: [{name, type, from, as}]; new reference. */
 json_t *agent_registry_imports_json(const struct agent *agent);
 /* Uses what the auth_file holds now, and tries refused credentials again. */

@@ -31,6 +31,10 @@ static struct api_options options_of(const struct agent *agent, struct api_publi
 		.hosts = { { agent->config->agent.own_hosts, agent->config->agent.own_host_count },
 			{ agent->config->agent.listen_hosts,
 				agent->config->agent.listen_host_count } },
+		.zone = agent->config->agent.zone,
+		.failover = agent->config->agent.failover,
+		.failover_count = agent->config->agent.failover_count,
+		.failover_hold_ms = agent->config->agent.failover_hold_ms,
 		.published = published,
 		.published_count = agent->config->listen_count,
 	};

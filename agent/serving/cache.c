@@ -1,39 +1,64 @@
 #include "agent/serving/cache.h"
 
-#include "agent/core/state.h"
-#include "agent/base/log.h"
+#include <stdlib.h>
 
-static struct cache_options options_of(const struct agent *agent)
+#include "agent/core/state.h"
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "lib/base/path.h"
+
+/* Those of the paths in `warm` that are at `at` or below; with "": those not below /net. */
+static size_t choose_warm(const struct config_cache *config, const char *at, char **warm)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < config->warm_count; i++) {
+		bool is_ours = *at ? path_is_under(config->warm[i], at)
+				   : !path_is_under(config->warm[i], CONFIG_NET);
+		if (is_ours) {
+			warm[count++] = config->warm[i];
+		}
+	}
+	return count;
+}
+
+struct cache_options agent_cache_options(const struct agent *agent, const char *at,
+	int64_t session_timeout_ms, struct agent_cache_room *ret_room)
 {
 	const struct config *config = agent->config;
+	ret_room->warm = allocate_zeroed(config->cache.warm_count + 1, sizeof(char *));
+	size_t warm_count = choose_warm(&config->cache, at, ret_room->warm);
 	return (struct cache_options){
 		.max_size_bytes = config->cache.max_size_bytes,
-		.confirm_ms = config->cache.confirm_ms,
+		.confirm_ms = config->cache.is_confirm_given ? config->cache.confirm_ms
+							     : session_timeout_ms / 3,
 		.max_stale_ms = config->cache.max_stale_ms,
 		.resync_ms = config->cache.resync_ms,
-		.warm = config->cache.warm,
-		.warm_count = config->cache.warm_count,
+		.warm = ret_room->warm,
+		.warm_count = warm_count,
 		.release_rendering = api_release_rendering,
 	};
 }
 
 /* The map may have half of the cache's memory. */
-static void set_shared_options(struct agent *agent)
+static void set_shared_options(struct agent *agent, const struct cache_options *of_cache)
 {
 	const struct config *config = agent->config;
 	shared_set_options(agent->shared,
 		&(struct shared_options){ .enabled = config->agent.shared,
 			.max_bytes = config->cache.max_size_bytes / 2,
-			.warm = config->cache.warm,
-			.warm_count = config->cache.warm_count });
+			.warm = of_cache->warm,
+			.warm_count = of_cache->warm_count });
 }
 
 void agent_cache_open(struct agent *agent)
 {
-	struct cache_options options = options_of(agent);
+	struct agent_cache_room room;
+	struct cache_options options = agent_cache_options(
+		agent, "", agent->config->registry.session_timeout_ms, &room);
 	agent->cache = cache_create(agent->loop, agent->lookups, &options);
 	agent->shared = shared_create(agent->loop, agent->cache);
-	set_shared_options(agent);
+	set_shared_options(agent, &options);
+	free(room.warm);
 	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		cache_load(agent->cache, agent->state.path);
 	}
@@ -66,7 +91,10 @@ void agent_cache_close(struct agent *agent)
 
 void agent_cache_apply_options(struct agent *agent)
 {
-	struct cache_options options = options_of(agent);
+	struct agent_cache_room room;
+	struct cache_options options = agent_cache_options(
+		agent, "", agent->config->registry.session_timeout_ms, &room);
 	cache_set_options(agent->cache, &options);
-	set_shared_options(agent);
+	set_shared_options(agent, &options);
+	free(room.warm);
 }

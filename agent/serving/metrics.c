@@ -5,6 +5,7 @@
 #include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/core/state.h"
+#include "agent/serving/further.h"
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
 #include "agent/serving/xds.h"
@@ -101,6 +102,7 @@ void agent_metrics_update(struct agent *agent)
 		make_check_series(metrics, check);
 	}
 	agent_bridge_update_metrics(agent);
+	agent_further_update_metrics(agent);
 	agent_names_update_metrics(agent);
 	agent_outputs_update_metrics(agent);
 	agent_xds_update_metrics(agent);

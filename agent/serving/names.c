@@ -32,6 +32,7 @@ static struct dns_options options_of(const struct agent *agent)
 		.listen_count = config->listen_count,
 		.ttl_s = (uint32_t)(config->ttl_ms / 1000),
 		.stale_ttl_s = (uint32_t)(config->stale_ttl_ms / 1000),
+		.near = config->prefer == CONFIG_PREFER_ZONE ? agent->config->agent.zone : NULL,
 		.forward = config->forward,
 		.forward_count = refuses ? 0 : config->forward_count,
 	};
@@ -61,6 +62,8 @@ int agent_names_open(struct agent *agent, struct upgrade *received, struct err *
 	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
 	agent->domain = allocate_text(options.domain);
 	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
+	names_lookups_set_failover(agent->names, agent->config->agent.failover,
+		agent->config->agent.failover_count, agent->config->agent.failover_hold_ms);
 	agent->zones = zones_create(agent->loop, agent->lookups, agent->cache);
 	if (options.listen_count > 0) {
 		set_zones(agent);

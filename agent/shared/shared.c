@@ -10,6 +10,7 @@
 #include "agent/shared/warm.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/list.h"
 #include "lib/base/path.h"
 
 enum {
@@ -23,10 +24,21 @@ enum {
 
 #define NOWHERE UINT32_MAX
 
+/* The cache of a further registry that has answers in the map. */
+struct part {
+	struct list link; /* on shared->parts */
+	struct shared *shared;
+	struct cache *cache;
+	size_t entries; /* of the map's */
+	struct cache_wait wait;
+	bool confirming;
+};
+
 /* A slot as the agent knows it beyond the map: the path whose change takes it back. */
 struct watched {
-	uint64_t path; /* hash; 0: of anything */
-	uint32_t next; /* slots of one bucket */
+	uint64_t path;     /* hash; 0: of anything */
+	struct part *part; /* NULL: it is of the agent's own cache */
+	uint32_t next;     /* slots of one bucket */
 	uint32_t before;
 	bool children_too;
 	bool holds; /* it is in its bucket, and its answer holds */
@@ -41,6 +53,7 @@ struct shared {
 	size_t max_bytes;
 	size_t size_bytes; /* of the next map, unless it has to be larger */
 	size_t entries;
+	struct list parts;
 	uint64_t maps;
 	bool enabled;
 	bool connected;
@@ -80,6 +93,9 @@ static void link_slot(struct shared *shared, uint32_t slot)
 	*bucket = slot;
 	watched->holds = true;
 	shared->entries++;
+	if (watched->part) {
+		watched->part->entries++;
+	}
 }
 
 static void unlink_slot(struct shared *shared, uint32_t slot)
@@ -98,6 +114,9 @@ static void unlink_slot(struct shared *shared, uint32_t slot)
 	}
 	watched->holds = false;
 	shared->entries--;
+	if (watched->part) {
+		watched->part->entries--;
+	}
 }
 
 /* Those of the path, or only those that are made of its children, too. */
@@ -114,14 +133,24 @@ static void take_back(struct shared *shared, uint64_t path, bool of_children)
 }
 
 /* Two paths of one hash are taken back together, which costs one request. */
-static void on_touched(void *context, const char *path)
+static void take_back_path(struct shared *shared, const char *path)
 {
-	struct shared *shared = context;
 	size_t parent_len = path_parent_len(path);
 	take_back(shared, hash_path(path, strlen(path)), false);
 	if (parent_len > 0) {
 		take_back(shared, hash_path(path, parent_len), true);
 	}
+}
+
+static void on_part_touched(void *context, const char *path)
+{
+	take_back_path(context, path);
+}
+
+static void on_touched(void *context, const char *path)
+{
+	struct shared *shared = context;
+	take_back_path(shared, path);
 	take_back(shared, 0, false);
 	warm_touched(shared->warm, path);
 	if (timer_runs(&shared->look)) {
@@ -129,11 +158,76 @@ static void on_touched(void *context, const char *path)
 	}
 }
 
+/* ---- further registries ---- */
+
+static struct part *find_part(const struct shared *shared, const struct cache *cache)
+{
+	for (struct list *at = shared->parts.next; at != &shared->parts; at = at->next) {
+		struct part *part = LIST_ITEM(at, struct part, link);
+		if (part->cache == cache) {
+			return part;
+		}
+	}
+	return NULL;
+}
+
+static void stop_confirming_part(struct part *part)
+{
+	if (part->confirming) {
+		cache_cancel(&part->wait);
+		part->confirming = false;
+	}
+}
+
+/* Without entries. */
+static void end_part(struct part *part)
+{
+	stop_confirming_part(part);
+	cache_set_touched(part->cache, NULL, NULL);
+	list_remove(&part->link);
+	free(part);
+}
+
+static void forget_part(struct shared *shared, struct part *part)
+{
+	for (uint32_t slot = 0; part->entries > 0; slot++) {
+		if (shared->watched[slot].holds && shared->watched[slot].part == part) {
+			unlink_slot(shared, slot);
+			map_ask(shared->map, slot);
+		}
+	}
+	end_part(part);
+}
+
+void shared_forget(struct shared *shared, const struct cache *cache)
+{
+	struct part *part = find_part(shared, cache);
+	if (part) {
+		forget_part(shared, part);
+	}
+}
+
 /* ---- the lease ---- */
+
+/* Between two looks at it: some in the shortest bound of those that it depends on. */
+static int64_t pause_ms(const struct shared *shared)
+{
+	int64_t bound_ms = cache_confirm_ms(shared->cache);
+	for (struct list *at = shared->parts.next; at != &shared->parts; at = at->next) {
+		int64_t own_ms = cache_confirm_ms(LIST_ITEM(at, struct part, link)->cache);
+		bound_ms = own_ms < bound_ms ? own_ms : bound_ms;
+	}
+	return bound_ms / LEASE_LOOKS > LEAST_LOOK_MS ? bound_ms / LEASE_LOOKS : LEAST_LOOK_MS;
+}
 
 static uint64_t lease_ns(const struct shared *shared, int64_t now_ms)
 {
 	int64_t until_ms = shared->connected ? cache_hits_until_ms(shared->cache, now_ms) : 0;
+	for (struct list *at = shared->parts.next; at != &shared->parts; at = at->next) {
+		const struct part *part = LIST_ITEM(at, struct part, link);
+		int64_t own_ms = cache_hits_until_ms(part->cache, now_ms);
+		until_ms = own_ms < until_ms ? own_ms : until_ms;
+	}
 	return until_ms > 0 ? (uint64_t)until_ms * 1000000 : 0;
 }
 
@@ -161,20 +255,53 @@ static void stop_confirming(struct shared *shared)
 	}
 }
 
+static bool lasts_until_next_look(
+	const struct shared *shared, const struct cache *cache, int64_t now_ms)
+{
+	return cache_hits_until_ms(cache, now_ms) > now_ms + pause_ms(shared);
+}
+
+static void on_part_confirmed(void *context, struct cache_answer *answer, const struct err *err)
+{
+	struct part *part = context;
+	(void)answer;
+	(void)err;
+	part->confirming = false;
+	extend(part->shared);
+}
+
+static void look_at_parts(struct shared *shared, int64_t now_ms)
+{
+	struct list *next;
+	for (struct list *at = shared->parts.next; at != &shared->parts; at = next) {
+		struct part *part = LIST_ITEM(at, struct part, link);
+		next = at->next;
+		if (!part->confirming) {
+			part->wait = (struct cache_wait){ .on_answer = on_part_confirmed,
+				.context = part };
+			part->confirming = cache_confirm(part->cache, now_ms, &part->wait) ==
+				CACHE_WAITING;
+		}
+		if (part->entries == 0 || !lasts_until_next_look(shared, part->cache, now_ms)) {
+			forget_part(shared, part);
+		}
+	}
+}
+
 /* The server is asked for a sign of life as early as for a look-up on the socket. */
 static void look(struct shared *shared)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	int64_t pause_ms = cache_confirm_ms(shared->cache) / LEASE_LOOKS;
 	if (!shared->confirming) {
 		shared->wait = (struct cache_wait){ .on_answer = on_confirmed, .context = shared };
 		shared->confirming = cache_confirm(shared->cache, now_ms, &shared->wait) ==
 			CACHE_WAITING;
 	}
+	look_at_parts(shared, now_ms);
 	extend(shared);
 	if (shared->connected && now_ms - shared->used_ms < IDLE_MS) {
 		warm_go_on(shared->warm);
-		timer_start(&shared->look, pause_ms > LEAST_LOOK_MS ? pause_ms : LEAST_LOOK_MS);
+		timer_start(&shared->look, pause_ms(shared));
 	}
 }
 
@@ -213,6 +340,13 @@ static void free_index(struct shared *shared)
 	shared->entries = 0;
 }
 
+static void end_parts(struct shared *shared)
+{
+	while (!list_empty(&shared->parts)) {
+		end_part(LIST_ITEM(shared->parts.next, struct part, link));
+	}
+}
+
 void shared_retire(struct shared *shared)
 {
 	if (!shared->map) {
@@ -220,6 +354,7 @@ void shared_retire(struct shared *shared)
 	}
 	timer_stop(&shared->look);
 	stop_confirming(shared);
+	end_parts(shared);
 	warm_destroy(shared->warm);
 	shared->warm = NULL;
 	cache_set_touched(shared->cache, NULL, NULL);
@@ -242,7 +377,8 @@ static void adopt(struct shared *shared, struct map *map)
 	cache_set_touched(shared->cache, on_touched, shared);
 }
 
-static bool put(struct shared *shared, const struct map_entry *entry, uint64_t path, bool children)
+static bool put(struct shared *shared, const struct map_entry *entry, uint64_t path, bool children,
+	struct part *part)
 {
 	size_t slot = map_put(shared->map, entry);
 	if (slot == MAP_NONE) {
@@ -251,6 +387,7 @@ static bool put(struct shared *shared, const struct map_entry *entry, uint64_t p
 	unlink_slot(shared, (uint32_t)slot);
 	shared->watched[slot].path = path;
 	shared->watched[slot].children_too = children;
+	shared->watched[slot].part = part;
 	link_slot(shared, (uint32_t)slot);
 	return true;
 }
@@ -261,7 +398,8 @@ static void move_all(struct shared *shared, const struct map *from, const struct
 	struct map_entry entry;
 	for (size_t slot = 0; slot < map_slots(from); slot++) {
 		if (watched[slot].holds && map_get(from, slot, &entry)) {
-			(void)put(shared, &entry, watched[slot].path, watched[slot].children_too);
+			(void)put(shared, &entry, watched[slot].path, watched[slot].children_too,
+				watched[slot].part);
 		}
 	}
 }
@@ -286,6 +424,9 @@ static bool replace(struct shared *shared, struct err *err)
 	}
 	free(shared->buckets);
 	shared->entries = 0;
+	for (struct list *at = shared->parts.next; at != &shared->parts; at = at->next) {
+		LIST_ITEM(at, struct part, link)->entries = 0;
+	}
 	cache_reserve(shared->cache, bytes_of(old), 0);
 	adopt(shared, map);
 	if (grows) {
@@ -309,9 +450,37 @@ static bool is_about_path(const struct err *err)
 		err->code == BERTH_INVALID_RECORD;
 }
 
+/*
+ * The part whose answer comes into the map, by whose lease it goes from now on; false: its lease is
+ * too short for that.
+ */
+static bool get_part(struct shared *shared, struct cache *cache, struct part **ret_part)
+{
+	*ret_part = cache == shared->cache ? NULL : find_part(shared, cache);
+	if (*ret_part || cache == shared->cache) {
+		return true;
+	}
+	struct part *part = allocate_zeroed(1, sizeof(*part));
+	part->shared = shared;
+	part->cache = cache;
+	list_append(&shared->parts, &part->link);
+	cache_set_touched(cache, on_part_touched, shared);
+	if (!lasts_until_next_look(shared, cache, clock_monotonic_ms())) {
+		end_part(part);
+		return false;
+	}
+	extend(shared); /* or rather shortens it, before the answer is there */
+	if (timer_left_ms(&shared->look) > pause_ms(shared)) {
+		timer_start(&shared->look, pause_ms(shared));
+	}
+	*ret_part = part;
+	return true;
+}
+
 /* False: the map is full. An answer that is not for the map needs no room. */
 static bool put_item(struct shared *shared, const struct shared_item *item)
 {
+	struct part *part;
 	const char *text = item->err ? item->err->msg : item->value;
 	const struct map_entry entry = { .key = item->key,
 		.key_len = item->key_len,
@@ -322,16 +491,17 @@ static bool put_item(struct shared *shared, const struct shared_item *item)
 	bool is_path = item->source != SHARED_OF_ANYTHING;
 	uint64_t path = is_path ? hash_path(item->path, strlen(item->path)) : 0;
 	return entry.key_len > SHARED_KEY_BYTES || entry.value_len > SHARED_VALUE_BYTES ||
-		(item->err && !is_about_path(item->err)) ||
-		put(shared, &entry, path, item->source == SHARED_OF_CHILDREN);
+		(item->err && !is_about_path(item->err)) || !get_part(shared, item->cache, &part) ||
+		put(shared, &entry, path, item->source == SHARED_OF_CHILDREN, part);
 }
 
-struct shared_item shared_item_of(
-	const char *key, const struct cache_query *query, const struct cache_answer *answer)
+struct shared_item shared_item_of(struct cache *cache, const char *key,
+	const struct cache_query *query, const struct cache_answer *answer)
 {
 	bool of_children = query->kind == CACHE_RECORDS || query->kind == CACHE_ENDPOINTS ||
 		query->kind == CACHE_TARGETS;
-	return (struct shared_item){ .key = key,
+	return (struct shared_item){ .cache = cache,
+		.key = key,
 		.key_len = key ? strlen(key) : 0,
 		.source = of_children ? SHARED_OF_CHILDREN : SHARED_OF_PATH,
 		.path = query->path,
@@ -353,7 +523,7 @@ static bool put_warm(void *context, const struct cache_query *query, const char 
 	const struct cache_answer *answer)
 {
 	struct shared *shared = context;
-	const struct shared_item item = shared_item_of(key, query, answer);
+	const struct shared_item item = shared_item_of(shared->cache, key, query, answer);
 	struct err err = ERR_INIT;
 	bool grows = 2 * map_size(shared->map) <= shared->max_bytes;
 	return has_room(shared, 0) &&
@@ -504,6 +674,7 @@ struct shared *shared_create(struct ev_loop *loop, struct cache *cache)
 	shared->max_bytes = FIRST_BYTES;
 	shared->enabled = true;
 	shared->connected = cache_is_connected(cache);
+	list_init(&shared->parts);
 	timer_init(&shared->look, loop, "lease of the shared map", on_look, shared);
 	return shared;
 }

@@ -16,6 +16,11 @@
  * request hears of it. The lease says that the server was heard; it is what the cache itself goes
  * by for a hit, and never extended while the registry is away.
  *
+ * Answers of a further registry have a cache of their own. While there are any, the lease is no
+ * longer than what that registry's server was heard for, too. A registry that would end the lease
+ * before it is looked at again, or that goes away, loses its answers instead: it costs the others
+ * nothing.
+ *
  * While there is no map, nothing here costs a look-up anything. Loop thread only.
  */
 #ifndef AGENT_SHARED_SHARED_H
@@ -56,6 +61,11 @@ struct shared_options {
 void shared_set_options(struct shared *shared, const struct shared_options *options);
 /* To be called with every change of the registry's state. */
 void shared_on_registry_state(struct shared *shared, enum registry_state state);
+/*
+ * Takes the answers of a further registry's cache back: to be called with every change of that
+ * registry's state, after every cache_set_options(), and before the cache is detached or destroyed.
+ */
+void shared_forget(struct shared *shared, const struct cache *cache);
 void shared_get_stats(const struct shared *shared, struct shared_stats *ret_stats);
 
 /* Is there a map, and may there be one? */
@@ -74,12 +84,13 @@ void shared_retire(struct shared *shared);
 enum shared_source {
 	SHARED_OF_PATH,     /* what the cache has of the path itself */
 	SHARED_OF_CHILDREN, /* that, and what it has of the direct children */
-	SHARED_OF_ANYTHING  /* of more paths, which nobody names */
+	SHARED_OF_ANYTHING  /* of more paths of the agent's own cache, which nobody names */
 };
 
 /* An answer that is a hit now. Texts are borrowed. */
 struct shared_item {
-	const char *key; /* the target of the request; text behind a blank: "text/plain" */
+	struct cache *cache; /* whose answer it is */
+	const char *key;     /* the target of the request; text behind a blank: "text/plain" */
 	size_t key_len;
 	enum shared_source source;
 	const char *path;      /* for the first two */
@@ -90,8 +101,8 @@ struct shared_item {
 };
 
 /* The cache's answer to the query. All is borrowed. */
-struct shared_item shared_item_of(
-	const char *key, const struct cache_query *query, const struct cache_answer *answer);
+struct shared_item shared_item_of(struct cache *cache, const char *key,
+	const struct cache_query *query, const struct cache_answer *answer);
 /*
  * A reader of the map asks for this: from now on it is in the map, if there is one; an error only
  * if it says something about the path, and not about the agent. Also extends a lease that has

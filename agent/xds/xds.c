@@ -33,6 +33,7 @@ struct xds {
 	char *listen;
 	int listen_fd;
 	char **argv;
+	json_t *offer; /* the options that decide what its clients get */
 	struct command_launch *launch;
 	ev_child child;
 	pid_t pid; /* 0: none runs */
@@ -157,7 +158,8 @@ static int spawn(struct xds *xds, struct err *err)
 	int status_fd = pipe_open(xds, &xds->status);
 	const struct command_spawn spawn = { .argv = xds->argv,
 		.launch = xds->launch,
-		.placement = COMMAND_SESSION,
+		/* In another session it would count as an orphan of the next command that ends. */
+		.placement = COMMAND_FOREGROUND,
 		.files = { xds->listen_fd, status_fd, log_fd },
 		.death_signal = SIGTERM };
 	int pid = status_fd < 0 ? err_set_errno(err, BERTH_FAILED, errno, "no pipe for " PROGRAM)
@@ -244,36 +246,60 @@ static void add(char **argv, size_t *count, const char *option, const char *valu
 
 static char **make_argv(const struct config *config)
 {
-	enum { OPTIONS = 8 };
-	char number[16];
-	char **argv = allocate_zeroed(2 * (OPTIONS + config->xds.serve_count), sizeof(*argv));
+	enum { OPTIONS = 9 };
+	const struct config_xds *xds = &config->xds;
+	char number[24];
+	char **argv = allocate_zeroed(
+		2 * (OPTIONS + xds->serve_count + xds->failover_count), sizeof(*argv));
 	size_t count = 0;
 	argv[count++] = find_program();
 	add(argv, &count, "--socket", config->agent.socket);
 	add(argv, &count, "--listen-fd", "0");
 	add(argv, &count, "--status-fd", "1");
 	add(argv, &count, "--domain", config->dns.domain);
-	snprintf(number, sizeof(number), "%d", config->xds.min_instances);
+	snprintf(number, sizeof(number), "%d", xds->min_instances);
 	add(argv, &count, "--min-instances", number);
-	if (config->xds.prefer == CONFIG_XDS_ZONE && *config->agent.zone) {
+	if (xds->prefer == CONFIG_XDS_ZONE) {
 		add(argv, &count, "--zone", config->agent.zone);
 	}
-	for (size_t i = 0; i < config->xds.serve_count; i++) {
-		add(argv, &count, "--serve", config->xds.serve[i]);
+	snprintf(number, sizeof(number), "%lld", (long long)xds->failover_hold_ms);
+	add(argv, &count, "--failover-hold", number);
+	for (size_t i = 0; i < xds->failover_count; i++) {
+		add(argv, &count, "--failover", xds->failover[i]);
+	}
+	for (size_t i = 0; i < xds->serve_count; i++) {
+		add(argv, &count, "--serve", xds->serve[i]);
 	}
 	return argv;
 }
 
+static json_t *make_offer(const struct config *config)
+{
+	const struct config_xds *xds = &config->xds;
+	json_t *failover = json_array();
+	for (size_t i = 0; i < xds->failover_count; i++) {
+		json_array_append_new(failover, json_string(xds->failover[i]));
+	}
+	return json_pack("{s:s, s:i, s:s?, s:o}", "domain", config->dns.domain, "min_instances",
+		xds->min_instances, "zone",
+		xds->prefer == CONFIG_XDS_ZONE ? config->agent.zone : NULL, "failover", failover);
+}
+
 struct xds *xds_create(const struct xds_options *options)
 {
-	const struct command_launch_options launch = {
-		.user = "", .cwd = "/", .no_new_privileges = true
-	};
+	/* Its loader is done when it enters its cage, which gives the pages of the start back. */
+	static const struct command_variable variables[] = { { "LD_BIND_NOW", "1" } };
+	const struct command_launch_options launch = { .variables = variables,
+		.variable_count = 1,
+		.user = "",
+		.cwd = "/",
+		.no_new_privileges = true };
 	struct xds *xds = allocate_zeroed(1, sizeof(*xds));
 	xds->loop = options->loop;
 	xds->listen = allocate_text(options->config->xds.listen);
 	xds->listen_fd = options->listen_fd;
 	xds->argv = make_argv(options->config);
+	xds->offer = make_offer(options->config);
 	xds->launch = command_launch_create(&launch);
 	xds->on_state = options->on_state;
 	xds->context = options->context;
@@ -303,6 +329,7 @@ void xds_destroy(struct xds *xds)
 		free(*word);
 	}
 	free(xds->argv);
+	json_decref(xds->offer);
 	json_decref(xds->figures);
 	free(xds->listen);
 	free(xds);
@@ -330,6 +357,7 @@ json_t *xds_json(const struct xds *xds)
 {
 	json_t *json = json_pack("{s:s, s:b, s:i, s:I}", "listen", xds->listen, "running",
 		xds_runs(xds), "pid", (int)xds->pid, "restarts", (json_int_t)xds->restarts);
+	json_object_update(json, xds->offer);
 	if (xds->figures) {
 		json_object_update(json, xds->figures);
 	}

@@ -42,7 +42,10 @@ void xds_destroy(struct xds *xds);
 
 bool xds_runs(const struct xds *xds);
 struct xds_counts xds_counts(const struct xds *xds);
-/* {"listen","running","pid","restarts", and its figures}; a new reference. */
+/*
+ * {"listen","running","pid","restarts", and its figures}, and with what it was started:
+ * {"domain","min_instances","zone","failover"}; a new reference.
+ */
 json_t *xds_json(const struct xds *xds);
 
 #endif

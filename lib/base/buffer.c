@@ -20,9 +20,6 @@ void buffer_init(struct buffer *buffer, size_t max)
 
 void buffer_finish(struct buffer *buffer)
 {
-	if (!buffer) {
-		return;
-	}
 	free(buffer->data);
 	buffer_init(buffer, buffer->max);
 }

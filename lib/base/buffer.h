@@ -30,7 +30,7 @@ void buffer_set_allocator(void *(*reallocate)(void *memory, size_t size));
 /* The buffer is the caller's memory; nothing is allocated before the first append. */
 void buffer_init(struct buffer *buffer, size_t max);
 
-/* Frees the content; the buffer may be used again, with the same maximum. Accepts NULL. */
+/* Frees the content; the buffer may be used again, with the same maximum. */
 void buffer_finish(struct buffer *buffer);
 
 /* All append functions return 0, or -1 when the buffer has failed. */

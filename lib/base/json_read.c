@@ -1,25 +1,19 @@
 #include "lib/base/json_read.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/base/hex.h"
 
 /* Jansson has room for a token of this length from the beginning. */
 enum { SURE_BYTES = 14 };
 
-/* ---- the bytes of the document ---- */
+/* ---- the bytes of a document that jansson has read, so that it is valid ---- */
 
 struct amount {
 	size_t bytes;     /* of all keys and texts */
 	bool long_number; /* one may have lost a digit */
 };
-
-static unsigned hex4(const char *digits, size_t len)
-{
-	char text[5] = "";
-	memcpy(text, digits, len < 4 ? len : 4);
-	return (unsigned)strtoul(text, NULL, 16);
-}
 
 /* The second half of a pair counts with the first one. */
 static size_t utf8_bytes(unsigned code)
@@ -29,40 +23,39 @@ static size_t utf8_bytes(unsigned code)
 	return code < 0x80 ? 1 : code < 0x800 ? 2 : first_half ? 4 : second_half ? 0 : 3;
 }
 
-/* Adds the text behind a quote; returns how much of the data it takes with the closing quote. */
-static size_t add_text(struct amount *amount, const char *data, size_t len)
+/* Adds the text behind a quote; returns what is behind the closing one. */
+static const char *add_text(struct amount *amount, const char *at)
 {
-	size_t at = 0;
-	while (at < len && data[at] != '"') {
-		if (data[at] != '\\' || at + 1 >= len) {
+	while (*at != '"') {
+		if (*at != '\\') {
 			amount->bytes++;
 			at++;
-		} else if (data[at + 1] == 'u') {
-			amount->bytes += utf8_bytes(hex4(data + at + 2, len - at - 2));
+		} else if (at[1] == 'u') {
+			unsigned code = (unsigned)(hex_byte(at + 2) << 8 | hex_byte(at + 4));
+			amount->bytes += utf8_bytes(code);
 			at += 6;
 		} else {
 			amount->bytes++;
 			at += 2;
 		}
 	}
-	return at < len ? at + 1 : len;
+	return at + 1;
 }
 
 static struct amount written(const char *data, size_t len)
 {
 	struct amount amount = { 0, false };
-	for (size_t at = 0; at < len;) {
-		size_t step = 1;
-		if (data[at] == '"') {
-			step += add_text(&amount, data + at + 1, len - at - 1);
-		} else {
-			while (at + step < len && strchr("+-.eE0123456789", data[at + step]) &&
-				data[at + step]) {
-				step++;
-			}
-			amount.long_number = amount.long_number || step > SURE_BYTES;
+	const char *end = data + len;
+	for (const char *at = data; at < end;) {
+		const char *begin = at++;
+		if (*begin == '"') {
+			at = add_text(&amount, at);
+			continue;
 		}
-		at += step;
+		while (at < end && strchr("+-.eE0123456789", *at)) {
+			at++;
+		}
+		amount.long_number = amount.long_number || at - begin > SURE_BYTES;
 	}
 	return amount;
 }
@@ -100,9 +93,6 @@ json_t *json_read(const char *data, size_t len, size_t flags, json_error_t *erro
 	}
 	json_t *again = json_loadb(data, len, flags, error);
 	if (!json_equal(json, again)) {
-		if (error && again) {
-			error->text[0] = '\0';
-		}
 		json_decref(json);
 		json = NULL;
 	}

@@ -57,16 +57,15 @@ bool json_has_hidden(const char *json, size_t len)
 
 void json_append_visible(struct buffer *out, const char *json, size_t len)
 {
-	size_t bytes = 0;
-	unsigned character = 0;
-	for (size_t at = 0, end; at < len; at = end + bytes) {
-		end = next_hidden(json, at, len, &bytes, &character);
+	size_t at = 0;
+	size_t bytes;
+	unsigned character;
+	for (size_t end; (end = next_hidden(json, at, len, &bytes, &character)) < len;
+		at = end + bytes) {
 		buffer_append(out, json + at, end - at);
-		if (end == len) {
-			break;
-		}
 		buffer_printf(out, "\\u%04x", character);
 	}
+	buffer_append(out, json + at, len - at);
 }
 
 void json_make_visible(struct buffer *buffer, size_t start)
@@ -107,7 +106,7 @@ void json_append_harmless(struct buffer *out, const char *json, size_t len)
 			buffer_append_text(out, replacement);
 			continue;
 		}
-		bytes = json[at] == '\\' ? 2 : 1;
+		bytes = json[at] == '\\' && len - at > 1 ? 2 : 1;
 		buffer_append(out, json + at, bytes);
 	}
 }

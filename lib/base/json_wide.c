@@ -48,14 +48,10 @@ static size_t skip_one_of(const char *data, size_t len, size_t at, const char *e
 	return at < len && (data[at] == either[0] || data[at] == either[1]) ? at + 1 : at;
 }
 
-/* 0 when none begins here. */
+/* Of what looks like a number or its exponent. 0: nothing like that begins here. */
 static size_t number_len(const char *data, size_t len)
 {
-	size_t at = skip_one_of(data, len, 0, "--");
-	if (digits(data, len, at) == at) {
-		return 0;
-	}
-	at = digits(data, len, at);
+	size_t at = digits(data, len, skip_one_of(data, len, 0, "--"));
 	at = digits(data, len, skip_one_of(data, len, at, ".."));
 	size_t exponent = skip_one_of(data, len, at, "eE");
 	return exponent == at ? at : digits(data, len, skip_one_of(data, len, exponent, "+-"));
@@ -89,7 +85,7 @@ static void narrow(struct buffer *out, const char *data, size_t len)
 
 json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t *error)
 {
-	json_error_t own = { .line = -1 };
+	json_error_t own = { 0 };
 	json_error_t *failure = error ? error : &own;
 	json_t *json = json_read(data, len, flags, failure);
 	if (json || json_error_code(failure) != json_error_numeric_overflow) {

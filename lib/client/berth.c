@@ -57,7 +57,6 @@ int berth_open_agent(struct berth **ret_berth, const char *where, struct berth_f
 		berth_close(berth);
 		return handle_fail(failure, &err);
 	}
-	handle_arm(berth);
 	*ret_berth = berth;
 	return 0;
 }

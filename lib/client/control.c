@@ -84,19 +84,26 @@ static const struct document {
 	[BERTH_HISTORY] = { "history", "/v1/agent/history" },
 };
 
+static int read_document(struct berth *berth, const char *what,
+	const struct client_request *request, struct berth_answer *ret_answer,
+	struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	int code = handle_need_agent(berth, what, &err);
+	if (code == 0) {
+		code = handle_request(berth, request, ret_answer, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
 int berth_await(struct berth *berth, enum berth_document document, const char *tag, unsigned wait_s,
 	struct berth_answer *ret_answer, struct berth_failure *failure)
 {
-	struct err err = ERR_INIT;
-	struct client_request request = { .method = "GET",
+	const struct client_request request = { .method = "GET",
 		.target = documents[document].target,
 		.tag = *tag ? tag : NULL,
 		.wait_s = wait_s };
-	int code = handle_need_agent(berth, documents[document].what, &err);
-	if (code == 0) {
-		code = handle_request(berth, &request, ret_answer, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
+	return read_document(berth, documents[document].what, &request, ret_answer, failure);
 }
 
 int berth_status(
@@ -120,13 +127,8 @@ int berth_history(
 int berth_bridge(
 	struct berth *berth, struct berth_answer *ret_bridge, struct berth_failure *failure)
 {
-	struct err err = ERR_INIT;
-	struct client_request request = { .method = "GET", .target = "/v1/bridge" };
-	int code = handle_need_agent(berth, "bridge", &err);
-	if (code == 0) {
-		code = handle_request(berth, &request, ret_bridge, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
+	const struct client_request request = { .method = "GET", .target = "/v1/bridge" };
+	return read_document(berth, "bridge", &request, ret_bridge, failure);
 }
 
 /* A name is part of the request's target as it is: other bytes than those of names are not sent. */
@@ -138,20 +140,55 @@ static bool is_name(const char *name)
 	return len > 0 && len <= LIMIT_DNS_NAME_BYTES + 1 && strspn(name, bytes) == len;
 }
 
+/* `zone`: NULL, or what the answer is near to. */
+static int name_target(char *out, size_t size, const struct berth *berth, const char *name,
+	const char *type, const char *zone, struct err *err)
+{
+	struct buffer query;
+	int code = handle_need_agent(berth, "a name", err);
+	if (code != 0) {
+		return code;
+	}
+	if (!is_name(name) || (type && !is_name(type))) {
+		return err_set(err, BERTH_PATH_NOT_FOUND, "%s is not a DNS name",
+			quote_text(is_name(name) ? type : name).text);
+	}
+	buffer_init(&query, size - sizeof("/v1/names/") - strlen(name));
+	if (type) {
+		buffer_printf(&query, "?type=%s", type);
+	}
+	handle_add_query(&query, "near", zone);
+	if (query.failed) {
+		code = err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long");
+	} else {
+		snprintf(out, size, "/v1/names/%s%s", name, buffer_text(&query));
+	}
+	buffer_finish(&query);
+	return code;
+}
+
 int berth_name(struct berth *berth, const char *name, const char *type,
 	struct berth_answer *ret_answer, struct berth_failure *failure)
 {
 	char target[TARGET_BYTES];
 	struct err err = ERR_INIT;
-	int code = handle_need_agent(berth, "a name", &err);
-	if (code == 0 && (!is_name(name) || (type && !is_name(type)))) {
-		code = err_set(&err, BERTH_PATH_NOT_FOUND, "%s is not a DNS name",
-			quote_text(is_name(name) ? type : name).text);
-	}
+	int code = name_target(target, sizeof(target), berth, name, type, NULL, &err);
 	if (code == 0) {
-		snprintf(target, sizeof(target), "/v1/names/%s%s%s", name, type ? "?type=" : "",
-			type ? type : "");
 		code = handle_look_up(berth, target, ret_answer, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+/* Never from the agent's memory, in which a "self" could be that of an earlier zone. */
+int berth_name_near(struct berth *berth, const char *name, const char *type, const char *zone,
+	struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	char target[TARGET_BYTES];
+	struct err err = ERR_INIT;
+	const struct client_request request = { .method = "GET", .target = target };
+	int code = name_target(target, sizeof(target), berth, name, type, zone, &err);
+	if (code == 0) {
+		code = handle_request(berth, &request, ret_answer, &err);
 	}
 	return code ? handle_fail(failure, &err) : 0;
 }
@@ -164,7 +201,7 @@ static int probe(
 	struct buffer problem;
 	buffer_init(&problem, PROBLEM_BYTES);
 	int code = send_take(berth, what, "GET", target, no_body(), NULL, &problem, &err);
-	if (code != 0 && problem.len) {
+	if (problem.len) {
 		err.code = BERTH_FAILED;
 	}
 	buffer_finish(&problem);
@@ -190,8 +227,7 @@ static int named_target(char *out, size_t size, const char *kind, const char *na
 	static const char name_bytes[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	int len = snprintf(out, size, "/v1/agent/%s/%s%s", kind, name, suffix);
-	bool fits = len > 0 && (size_t)len < size;
-	if (!*name || name[strspn(name, name_bytes)] || !fits) {
+	if (!*name || name[strspn(name, name_bytes)] || (size_t)len >= size) {
 		/* The singular of checks, components, endpoints. */
 		return err_set(err, BERTH_PATH_NOT_FOUND, "the agent has no %.*s named %s",
 			(int)strlen(kind) - 1, kind, quote_text(name).text);
@@ -199,16 +235,16 @@ static int named_target(char *out, size_t size, const char *kind, const char *na
 	return 0;
 }
 
-/* Sends a request about one named thing of the agent, without an answer. */
+/* Sends a request about one named thing of the agent; `ret` may be NULL. */
 static int send_named_take(struct berth *berth, const char *what, const char *method,
 	const char *kind, const char *name, const char *suffix, json_t *body,
-	struct berth_failure *failure)
+	struct berth_answer *ret, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
 	char target[TARGET_BYTES];
 	int code = named_target(target, sizeof(target), kind, name, suffix, &err);
 	if (code == 0) {
-		code = send_take(berth, what, method, target, body, NULL, NULL, &err);
+		code = send_take(berth, what, method, target, body, ret, NULL, &err);
 	} else {
 		json_decref(body);
 	}
@@ -247,20 +283,20 @@ int berth_drain_component(struct berth *berth, const char *component, const char
 	unsigned for_s, struct berth_failure *failure)
 {
 	return send_named_take(berth, "drain", "POST", "components", component, "/drain",
-		drain_body(reason, for_s), failure);
+		drain_body(reason, for_s), NULL, failure);
 }
 
 int berth_undrain_component(
 	struct berth *berth, const char *component, struct berth_failure *failure)
 {
-	return send_named_take(
-		berth, "undrain", "DELETE", "components", component, "/drain", no_body(), failure);
+	return send_named_take(berth, "undrain", "DELETE", "components", component, "/drain",
+		no_body(), NULL, failure);
 }
 
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure)
 {
-	return send_named_take(
-		berth, "undamp", "POST", "components", component, "/undamp", no_body(), failure);
+	return send_named_take(berth, "undamp", "POST", "components", component, "/undamp",
+		no_body(), NULL, failure);
 }
 
 static int reload(struct berth *berth, const char *target, struct berth_answer *ret_answer,
@@ -298,14 +334,8 @@ int berth_try_reload(
 int berth_run_check(struct berth *berth, const char *check, struct berth_answer *ret_result,
 	struct berth_failure *failure)
 {
-	struct err err = ERR_INIT;
-	char target[TARGET_BYTES];
-	int code = named_target(target, sizeof(target), "checks", check, "/run", &err);
-	if (code == 0) {
-		code = send_take(
-			berth, "run-check", "POST", target, no_body(), ret_result, NULL, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
+	return send_named_take(berth, "run-check", "POST", "checks", check, "/run", no_body(),
+		ret_result, failure);
 }
 
 /* ---- reports of the application ---- */
@@ -315,7 +345,7 @@ int berth_report(struct berth *berth, const char *check, enum berth_health healt
 {
 	static const char *const names[] = { "passing", "warning", "failing" };
 	json_t *body = json_pack("{s:s, s:s*}", "status", names[health], "output", output);
-	return send_named_take(berth, "report", "PUT", "checks", check, "", body, failure);
+	return send_named_take(berth, "report", "PUT", "checks", check, "", body, NULL, failure);
 }
 
 static json_t *supply_body(const char *const *addresses, size_t count)
@@ -334,11 +364,11 @@ int berth_supply(struct berth *berth, const char *endpoint, const char *const *a
 	size_t count, struct berth_failure *failure)
 {
 	return send_named_take(berth, "supply", "PUT", "endpoints", endpoint, "",
-		supply_body(addresses, count), failure);
+		supply_body(addresses, count), NULL, failure);
 }
 
 int berth_withdraw(struct berth *berth, const char *endpoint, struct berth_failure *failure)
 {
 	return send_named_take(
-		berth, "withdraw", "DELETE", "endpoints", endpoint, "", no_body(), failure);
+		berth, "withdraw", "DELETE", "endpoints", endpoint, "", no_body(), NULL, failure);
 }

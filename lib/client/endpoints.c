@@ -136,9 +136,7 @@ int endpoint_list_add_json(struct endpoint_list *list, const json_t *array, stru
 
 struct berth_endpoints endpoint_list_take(struct endpoint_list *list)
 {
-	struct berth_endpoints endpoints = { .items = list->items, .count = list->count };
-	*list = (struct endpoint_list){ .count = 0 };
-	return endpoints;
+	return (struct berth_endpoints){ .items = list->items, .count = list->count };
 }
 
 void endpoint_list_finish(struct endpoint_list *list)

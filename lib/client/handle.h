@@ -109,6 +109,15 @@ int handle_look_up(struct berth *berth, const char *target, struct berth_answer 
 /* Sends a request that has an answer. */
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
+/* The endpoints of a path, and the tier of each. */
+int handle_endpoints_near(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, const char *zone, struct berth_endpoints *ret,
+	unsigned **ret_tiers, struct err *err) ERR_REQUIRED(7);
+/*
+ * Appends name=value, percent-encoded, with ? or & before it, to a query; nothing when value is
+ * NULL.
+ */
+void handle_add_query(struct buffer *query, const char *name, const char *value);
 
 /* ---- asking a registry ---- */
 

@@ -64,6 +64,19 @@ int berth_endpoints(struct berth *berth, const char *path,
 		: 0;
 }
 
+int berth_endpoints_near(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, const char *zone,
+	struct berth_endpoints *ret_endpoints, unsigned **ret_tiers, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	int code = handle_need_agent(berth, "a look-up by nearness", &err);
+	if (code == 0) {
+		code = handle_endpoints_near(
+			berth, path, filter, zone, ret_endpoints, ret_tiers, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
 int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	berth_on_progress *on_progress, void *context, struct berth_answer *ret_records,
 	struct berth_failure *failure)

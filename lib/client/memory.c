@@ -22,7 +22,6 @@ void memory_close(struct memory *memory)
 	shared_map_close(&memory->map);
 	free(memory->value);
 	memory->value = NULL;
-	memory->found = false;
 }
 
 void memory_set(struct memory *memory, bool on)

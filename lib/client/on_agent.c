@@ -36,8 +36,7 @@ static int make_target(char *out, size_t size, const char *verb, const char *pat
 	return 0;
 }
 
-/* Appends name=value, percent-encoded, with ? or & before it; nothing when value is NULL. */
-static void add_query(struct buffer *query, const char *name, const char *value)
+void handle_add_query(struct buffer *query, const char *name, const char *value)
 {
 	if (!value) {
 		return;
@@ -233,23 +232,32 @@ static int endpoints_from_answer(
 	return 0;
 }
 
+/* `zone`: NULL, or what the answer is near to. */
+static int endpoints_target(char *out, size_t size, const char *path,
+	const struct berth_endpoint_filter *filter, const char *zone, struct err *err)
+{
+	struct buffer query;
+	buffer_init(&query, size);
+	if (filter) {
+		handle_add_query(&query, "api", filter->api);
+		handle_add_query(&query, "protocol", filter->protocol);
+		handle_add_query(&query, "scope", filter->scope);
+	}
+	handle_add_query(&query, "near", zone);
+	int code = query.failed
+		? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long")
+		: make_target(out, size, "endpoints", path, buffer_text(&query), err);
+	buffer_finish(&query);
+	return code;
+}
+
 static int endpoints(struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, bool no_cache, struct berth_endpoints *ret,
 	struct err *err)
 {
 	char target[TARGET_BYTES];
-	struct buffer query;
 	struct berth_answer answer = { .json = NULL };
-	buffer_init(&query, sizeof(target));
-	if (filter) {
-		add_query(&query, "api", filter->api);
-		add_query(&query, "protocol", filter->protocol);
-		add_query(&query, "scope", filter->scope);
-	}
-	int code = query.failed
-		? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long")
-		: make_target(target, sizeof(target), "endpoints", path, buffer_text(&query), err);
-	buffer_finish(&query);
+	int code = endpoints_target(target, sizeof(target), path, filter, NULL, err);
 	if (code == 0) {
 		code = get(berth, target, no_cache, &answer, err);
 	}
@@ -257,6 +265,61 @@ static int endpoints(struct berth *berth, const char *path,
 		code = endpoints_from_answer(&answer, ret, err);
 		berth_answer_finish(&answer);
 	}
+	return code;
+}
+
+/* The tier that each endpoint of an answer has. */
+static int tiers_from_answer(const struct berth_answer *answer, unsigned **ret, struct err *err)
+{
+	size_t index;
+	json_t *entry;
+	json_t *array = json_read(answer->json, answer->len, 0, NULL);
+	unsigned *tiers = calloc(json_array_size(array) + 1, sizeof(*tiers));
+	if (!tiers) {
+		json_decref(array);
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	int code = 0;
+	json_array_foreach (array, index, entry) {
+		const json_t *tier = json_object_get(entry, "tier");
+		if (!json_is_integer(tier)) {
+			code = err_set(err, BERTH_FAILED,
+				"the agent's endpoints have no tiers: is it an older agent?");
+			break;
+		}
+		tiers[index] = (unsigned)json_integer_value(tier);
+	}
+	json_decref(array);
+	if (code != 0) {
+		free(tiers);
+		return code;
+	}
+	*ret = tiers;
+	return 0;
+}
+
+int handle_endpoints_near(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, const char *zone, struct berth_endpoints *ret,
+	unsigned **ret_tiers, struct err *err)
+{
+	char target[TARGET_BYTES];
+	struct berth_answer answer;
+	const struct client_request request = { .method = "GET", .target = target };
+	int code = endpoints_target(target, sizeof(target), path, filter, zone, err);
+	if (code == 0) {
+		code = handle_request(berth, &request, &answer, err);
+	}
+	if (code != 0) {
+		return code;
+	}
+	code = tiers_from_answer(&answer, ret_tiers, err);
+	if (code == 0) {
+		code = endpoints_from_answer(&answer, ret, err);
+		if (code != 0) {
+			free(*ret_tiers);
+		}
+	}
+	berth_answer_finish(&answer);
 	return code;
 }
 
@@ -268,12 +331,12 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	char target[TARGET_BYTES];
 	struct buffer query;
 	buffer_init(&query, sizeof(target));
-	add_query(&query, "under", criteria->under);
-	add_query(&query, "api", criteria->api);
-	add_query(&query, "protocol", criteria->protocol);
-	add_query(&query, "type", criteria->type);
-	add_query(&query, "id", criteria->id);
-	add_query(&query, "persistence", criteria->persistence);
+	handle_add_query(&query, "under", criteria->under);
+	handle_add_query(&query, "api", criteria->api);
+	handle_add_query(&query, "protocol", criteria->protocol);
+	handle_add_query(&query, "type", criteria->type);
+	handle_add_query(&query, "id", criteria->id);
+	handle_add_query(&query, "persistence", criteria->persistence);
 	int code = query.failed ? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long") : 0;
 	if (code == 0) {
 		snprintf(target, sizeof(target), "/v1/find%s", buffer_text(&query));

@@ -130,8 +130,12 @@ static int add_children(struct berth *berth, struct endpoint_list *list, const c
 		err);
 	json_object_foreach (outcome.records, child, json) {
 		struct record *record = NULL;
-		if (code == 0 && record_from_json(&record, json, NULL) == 0) {
+		struct err malformed = ERR_INIT;
+		int read = code ? code : record_from_json(&record, json, &malformed);
+		if (read == 0) {
 			code = add_record_take(list, child, record, filter, err);
+		} else if (read == BERTH_FAILED) {
+			code = err_set(err, read, "%s", malformed.msg);
 		}
 	}
 	outcome_finish(&outcome);

@@ -48,16 +48,13 @@ int dialect_curator_write(
 		.change = DIALECT_CHANGE_REPLACE,
 		.container_parents = true,
 	};
-	if (dialect_need_endpoint(instance, err)) {
-		return err->code;
-	}
-	json_t *ssl_port = instance->ssl_port > 0 ? json_integer(instance->ssl_port) : json_null();
+	json_t *ssl_port = instance->ssl_port ? json_integer(instance->ssl_port) : json_null();
 	json_t *data = json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:s, s:o}", "name",
 		instance->service_name, "id", instance->instance_id, "address",
 		instance->endpoint.host, "port", instance->endpoint.port, "sslPort", ssl_port,
 		"payload", payload_of(instance), "registrationTimeUTC",
 		(json_int_t)instance->registered_ms, "serviceType", "DYNAMIC", "uriSpec",
 		uri_spec());
-	return dialect_add_node_take(nodes, &node, data, err, "%s/%s/%s", instance->base,
+	return dialect_add_node_take(nodes, &node, data, err, "/%s/%s/%s", instance->base,
 		instance->service_name, instance->instance_id);
 }

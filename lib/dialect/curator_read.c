@@ -34,7 +34,6 @@ void dialect_read_curator(struct dialect_reading *reading)
 	const char *address = dialect_text(json, "address");
 	if (!address) {
 		dialect_unreadable(reading, "there is no address");
-		return;
 	}
 	dialect_set_text(reading, "yarn:id", id ? id : reading->member->name);
 	if (is_in_service(json, metadata)) {

@@ -8,14 +8,15 @@ static const struct {
 	const char *name;
 	int (*write)(struct dialect_nodes *nodes, const struct dialect_instance *instance,
 		struct err *err) ERR_REQUIRED(3);
+	bool needs_endpoint;
 } dialects[] = {
-	[DIALECT_YARN] = { "yarn", dialect_yarn_write },
-	[DIALECT_REGISTRAR] = { "registrar", dialect_registrar_write },
-	[DIALECT_SERVERSET] = { "serverset", dialect_serverset_write },
-	[DIALECT_CURATOR] = { "curator", dialect_curator_write },
-	[DIALECT_SPRING] = { "spring", dialect_curator_write },
-	[DIALECT_NERVE] = { "nerve", dialect_nerve_write },
-	[DIALECT_MESOS] = { "mesos", NULL },
+	[DIALECT_YARN] = { .name = "yarn", .write = dialect_yarn_write },
+	[DIALECT_REGISTRAR] = { .name = "registrar", .write = dialect_registrar_write },
+	[DIALECT_SERVERSET] = { "serverset", dialect_serverset_write, .needs_endpoint = true },
+	[DIALECT_CURATOR] = { "curator", dialect_curator_write, .needs_endpoint = true },
+	[DIALECT_SPRING] = { "spring", dialect_curator_write, .needs_endpoint = true },
+	[DIALECT_NERVE] = { "nerve", dialect_nerve_write, .needs_endpoint = true },
+	[DIALECT_MESOS] = { .name = "mesos" },
 };
 
 const char *dialect_name(enum dialect_type type)
@@ -23,11 +24,20 @@ const char *dialect_name(enum dialect_type type)
 	return dialects[type].name;
 }
 
+static int need_endpoint(const struct dialect_instance *instance, struct err *err)
+{
+	if (*instance->endpoint.host && instance->endpoint.port > 0) {
+		return 0;
+	}
+	return err_set(err, BERTH_INVALID_RECORD, "no endpoint with a host and a port is there");
+}
+
 int dialect_write(
 	struct dialect_nodes *ret_nodes, const struct dialect_instance *instance, struct err *err)
 {
 	struct dialect_nodes nodes = { 0 };
-	if (dialects[instance->type].write(&nodes, instance, err)) {
+	if ((dialects[instance->type].needs_endpoint && need_endpoint(instance, err)) ||
+		dialects[instance->type].write(&nodes, instance, err)) {
 		dialect_nodes_finish(&nodes);
 		return instance->type == DIALECT_YARN
 			? err->code
@@ -82,9 +92,6 @@ bool dialect_same_instance(
 	};
 	if (type == DIALECT_YARN) {
 		return same_record(a, a_len, b, b_len);
-	}
-	if (!keys[type].first) {
-		return false;
 	}
 	json_t *first = json_loadb(a, a_len, JSON_DECODE_ANY, NULL);
 	json_t *second = json_loadb(b, b_len, JSON_DECODE_ANY, NULL);

@@ -62,7 +62,7 @@ struct dialect_instance {
 	struct dialect_address endpoint;          /* it gives host and port; port 0: none is up */
 	const struct dialect_address *additional; /* serverset: further endpoints, by name */
 	size_t additional_count;
-	int ssl_port; /* curator, spring; -1: none */
+	int ssl_port; /* curator, spring; 0: none */
 	/* metadata.K of serverset and spring, labels.K of nerve */
 	const struct dialect_pair *pairs;
 	size_t pair_count;
@@ -136,7 +136,7 @@ struct dialect_nodes {
 
 /*
  * The nodes of an instance: all of them, or an error that says what about the instance the scheme
- * cannot express (INVALID_RECORD, INVALID_PATHNAME, LIMIT_EXCEEDED). Finish the nodes after
+ * cannot express (INVALID_RECORD, INVALID_PATHNAME). Finish the nodes after
  * success.
  */
 int dialect_write(struct dialect_nodes *ret_nodes, const struct dialect_instance *instance,

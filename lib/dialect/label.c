@@ -63,21 +63,22 @@ void dialect_label(char out[DIALECT_LABEL_SIZE], const char *name)
 	out[used] = '\0';
 }
 
-/* The byte at *label, which moves behind it; -1: there is none. */
-static int read_byte(const char **label)
+/* The byte at *label, which moves behind it. Any byte where no label could go on like that. */
+static char read_byte(const char **label)
 {
 	const char *at = *label;
 	size_t hyphens = strspn(at, "-");
 	if (hyphens == strlen(ESCAPE)) {
-		*label = at + strlen(ESCAPE) + 2;
-		return hex_byte(at + strlen(ESCAPE));
+		at += strlen(ESCAPE);
+		*label = at + strnlen(at, 2);
+		return (char)hex_byte(at);
 	}
 	if (hyphens == strlen(UNDERSCORE)) {
 		*label = at + strlen(UNDERSCORE);
 		return '_';
 	}
 	*label = at + 1;
-	return hyphens <= 1 ? (unsigned char)*at : -1;
+	return *at;
 }
 
 bool dialect_label_name(char out[DIALECT_LABEL_SIZE], const char *label)
@@ -90,14 +91,10 @@ bool dialect_label_name(char out[DIALECT_LABEL_SIZE], const char *label)
 	}
 	bool starts = strncmp(label, START ESCAPE, strlen(START ESCAPE)) == 0;
 	for (const char *at = label + starts; *at;) {
-		int byte = read_byte(&at);
-		if (byte <= 0) {
-			return false;
-		}
-		name[used++] = (char)byte;
+		name[used++] = read_byte(&at);
 	}
 	name[used] = '\0';
-	/* One name has one label: another spelling is not a label of the name. */
+	/* One name has one label: what is spelt in another way is the label of no name. */
 	dialect_label(again, name);
 	if (strcmp(again, label) != 0) {
 		return false;

@@ -10,9 +10,6 @@
 #include "lib/base/json_text.h"
 #include "lib/dialect/write.h"
 
-/* The longest text that nerve puts into a path. */
-enum { ENCODED_BYTES = 65536 };
-
 static json_t *instance_json(const struct dialect_instance *instance)
 {
 	json_t *data = json_pack("{s:s, s:i, s:s}", "host", instance->endpoint.host, "port",
@@ -60,31 +57,23 @@ static int add_encoded(struct dialect_nodes *nodes, const struct dialect_instanc
 	};
 	char *text = json_text(data, JSON_COMPACT);
 	char *encoded = text ? url_base64(text, strlen(text)) : NULL;
-	size_t len = encoded ? strlen(encoded) : 0;
 	if (data && !encoded) {
 		err_set(err, BERTH_FAILED, "no memory for the name of a node");
-		json_decref(data);
-	} else if (len > ENCODED_BYTES) {
-		err_set(err, BERTH_LIMIT_EXCEEDED, "the data are too long for a path");
-		json_decref(data);
-	} else {
-		(void)!dialect_add_node_take(nodes, &member, data, err, "%s/base64_%zu_%s_",
-			instance->path, len, encoded ? encoded : "");
 	}
+	const char *name = encoded ? encoded : "";
+	int code = dialect_add_node_take(nodes, &member, data, err, "/%s/base64_%zu_%s_",
+		instance->path, strlen(name), name);
 	free(encoded);
 	free(text);
-	return err->code;
+	return code;
 }
 
 int dialect_nerve_write(
 	struct dialect_nodes *nodes, const struct dialect_instance *instance, struct err *err)
 {
 	const struct dialect_node member = { .kind = DIALECT_NODE_SEQUENTIAL };
-	if (dialect_need_endpoint(instance, err)) {
-		return err->code;
-	}
 	json_t *data = instance_json(instance);
 	return instance->path_encoding ? add_encoded(nodes, instance, data, err)
-				       : dialect_add_node_take(nodes, &member, data, err, "%s/%s_",
+				       : dialect_add_node_take(nodes, &member, data, err, "/%s/%s_",
 						 instance->path, instance->instance_id);
 }

@@ -9,7 +9,6 @@ void dialect_read_nerve(struct dialect_reading *reading)
 	int port = dialect_port(json_object_get(json, "port"));
 	if (!host || port == 0) {
 		dialect_unreadable(reading, "there is no host or no port");
-		return;
 	}
 	dialect_set_text(reading, "yarn:id", name ? name : reading->member->name);
 	dialect_add_endpoint(reading, NULL, "tcp", host, port);

@@ -25,7 +25,7 @@ static int no_memory(struct err *err)
 }
 
 int dialect_append_take(struct dialect_nodes *nodes, const struct dialect_node *node, char *path,
-	char *data, size_t len, struct err *err)
+	char *data, struct err *err)
 {
 	struct dialect_node *items = path && data
 		? reallocarray(nodes->items, nodes->count + 1, sizeof(*items))
@@ -39,33 +39,33 @@ int dialect_append_take(struct dialect_nodes *nodes, const struct dialect_node *
 	items[nodes->count] = *node;
 	items[nodes->count].path = path;
 	items[nodes->count].data = data;
-	items[nodes->count++].len = len;
+	items[nodes->count++].len = strlen(data);
 	return 0;
 }
 
 int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node *node,
 	json_t *data, struct err *err, const char *format, ...)
 {
-	char path[LIMIT_PATH_BYTES + 2] = "/";
+	char *path = NULL;
 	va_list arguments;
 	va_start(arguments, format);
-	int len = vsnprintf(path + 1, sizeof(path) - 1, format, arguments);
+	int len = vasprintf(&path, format, arguments);
 	va_end(arguments);
 	char *text = json_text(data, JSON_COMPACT);
 	json_decref(data);
 	if (!data) {
 		err_set(err, BERTH_INVALID_RECORD, "the dialect's data are not UTF-8 text");
-	} else if (len < 0 || (size_t)len >= sizeof(path) - 1) {
-		err_set(err, BERTH_LIMIT_EXCEEDED, "the path of %s would have %d bytes", path + 1,
-			len);
+	} else if (len < 0) {
+		path = NULL; /* for dialect_append_take() */
 	} else {
-		(void)!path_foreign_check(path + 1, strlen(path + 1), err);
+		(void)!path_foreign_check(path + 1, (size_t)len - 1, err);
 	}
 	if (err->code) {
+		free(path);
 		free(text);
 		return err->code;
 	}
-	return dialect_append_take(nodes, node, strdup(path), text, text ? strlen(text) : 0, err);
+	return dialect_append_take(nodes, node, path, text, err);
 }
 
 json_t *dialect_pairs_json(const struct dialect_instance *instance)
@@ -79,12 +79,4 @@ json_t *dialect_pairs_json(const struct dialect_instance *instance)
 		}
 	}
 	return object;
-}
-
-int dialect_need_endpoint(const struct dialect_instance *instance, struct err *err)
-{
-	if (*instance->endpoint.host && instance->endpoint.port > 0) {
-		return 0;
-	}
-	return err_set(err, BERTH_INVALID_RECORD, "no endpoint with a host and a port is there");
 }

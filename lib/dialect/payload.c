@@ -71,12 +71,8 @@ void dialect_add_endpoint(struct dialect_reading *reading, const char *api, cons
 	struct record_target target;
 	const char *type = port > 0 ? "host/port" : "hostname";
 	snprintf(digits, sizeof(digits), "%d", port);
-	if (reading->err.code) {
-		return;
-	}
 	if (port < 0) {
 		dialect_unreadable(reading, "the port is not an integer of 1 to 65535");
-		return;
 	}
 	json_t *address = port > 0 ? json_pack("{s:s, s:s}", "host", host, "port", digits)
 				   : json_pack("{s:s}", "hostname", host);
@@ -100,7 +96,7 @@ static void cannot_hold(struct dialect_reading *reading, const char *name)
 
 void dialect_set(struct dialect_reading *reading, const char *name, const json_t *value)
 {
-	if (!value || json_is_null(value) || reading->err.code) {
+	if (!value || json_is_null(value)) {
 		return;
 	}
 	if (record_set_attribute_take(reading->record, name, json_deep_copy(value))) {
@@ -110,7 +106,7 @@ void dialect_set(struct dialect_reading *reading, const char *name, const json_t
 
 void dialect_set_text(struct dialect_reading *reading, const char *name, const char *value)
 {
-	if (value && !reading->err.code && record_set_text(reading->record, name, value)) {
+	if (value && record_set_text(reading->record, name, value)) {
 		cannot_hold(reading, name);
 	}
 }

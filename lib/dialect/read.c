@@ -25,12 +25,10 @@ static dialect_reader *const readers[] = {
 
 /* ---- names ---- */
 
-/* The digits that the server has appended to a sequential node's name, or NULL. */
-static const char *sequence_of(const char *name)
+/* The digits that the server appends to a sequential node's name. */
+static bool is_sequence(const char *text)
 {
-	size_t len = strlen(name);
-	const char *digits = len > SEQUENCE_DIGITS ? name + len - SEQUENCE_DIGITS : NULL;
-	return digits && strspn(digits, "0123456789") == SEQUENCE_DIGITS ? digits : NULL;
+	return strlen(text) == SEQUENCE_DIGITS && strspn(text, "0123456789") == SEQUENCE_DIGITS;
 }
 
 static bool begins(const char *text, const char *start)
@@ -44,9 +42,9 @@ static bool is_member(enum dialect_type type, const char *name)
 	case DIALECT_SERVERSET:
 		return begins(name, SERVERSET_NODE);
 	case DIALECT_MESOS:
-		return begins(name, MESOS_NODE) && sequence_of(name) == name + strlen(MESOS_NODE);
+		return begins(name, MESOS_NODE) && is_sequence(name + strlen(MESOS_NODE));
 	default:
-		return *name != '\0';
+		return true;
 	}
 }
 
@@ -76,7 +74,7 @@ static size_t drop_repeated(struct dialect_entry *entries, size_t count)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (kept == 0 || strcmp(entries[kept - 1].label, entries[i].label) != 0) {
+		if (i == 0 || strcmp(entries[i - 1].label, entries[i].label) != 0) {
 			entries[kept++] = entries[i];
 		}
 	}
@@ -90,7 +88,7 @@ static void rank(struct dialect_entry *entries, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		snprintf(entries[i].label, sizeof(entries[i].label), "%s%s",
 			i == 0 ? MESOS_LEADER : MESOS_OTHER,
-			i == 0 ? "" : sequence_of(entries[i].name));
+			i == 0 ? "" : entries[i].name + strlen(MESOS_NODE));
 	}
 }
 
@@ -159,11 +157,9 @@ int dialect_read(char **ret_text, size_t *ret_len, enum dialect_type type,
 	}
 	struct dialect_reading reading = { .member = member };
 	json_t *json = dialect_json(member->data, member->len, &reading.err);
-	if (json) {
-		reading.json = json;
-		read_json(&reading, type, ret_text, ret_len);
-		json_decref(json);
-	}
+	reading.json = json;
+	read_json(&reading, type, ret_text, ret_len);
+	json_decref(json);
 	return reading.err.code
 		? err_set(err, reading.err.code, "%s is not a member of %s: %s",
 			  quote_text(member->name).text, dialect_name(type), reading.err.msg)

@@ -115,7 +115,7 @@ int dialect_registrar_write(
 	char path[DOMAIN_BYTES + 2];
 	const struct dialect_node host = { .kind = DIALECT_NODE_EPHEMERAL };
 	if (check(instance, err) || path_of_domain(path, instance->domain, err) ||
-		dialect_add_node_take(nodes, &host, host_record(instance), err, "%s/%s", path,
+		dialect_add_node_take(nodes, &host, host_record(instance), err, "/%s/%s", path,
 			instance->host_name)) {
 		return err->code;
 	}
@@ -123,12 +123,12 @@ int dialect_registrar_write(
 		char alias[DOMAIN_BYTES + 2];
 		if (path_of_domain(alias, instance->aliases[i], err) ||
 			dialect_add_node_take(
-				nodes, &host, host_record(instance), err, "%s", alias)) {
+				nodes, &host, host_record(instance), err, "/%s", alias)) {
 			return err->code;
 		}
 	}
 	const struct dialect_node service = { .kind = DIALECT_NODE_SHARED, .order = 1 };
 	return *instance->service
-		? dialect_add_node_take(nodes, &service, service_record(instance), err, "%s", path)
+		? dialect_add_node_take(nodes, &service, service_record(instance), err, "/%s", path)
 		: 0;
 }

@@ -74,20 +74,16 @@ void dialect_read_registrar(struct dialect_reading *reading)
 	const char *type = dialect_text(reading->json, "type");
 	const json_t *host = type ? json_object_get(reading->json, type) : NULL;
 	const char *address = dialect_text(host, "address");
-	if (type && strcmp(type, "service") == 0) {
-		dialect_unreadable(reading, "it is a service of its own, not a host");
-		return;
-	}
-	if (!address) {
-		dialect_unreadable(
-			reading, "there is no address in the object that \"type\" names");
-		return;
-	}
 	json_t *group = member->group_data
 		? dialect_json(member->group_data, member->group_len, NULL)
 		: NULL;
 	struct service service = read_service(group);
-	if (service.exists && !is_member_type(type)) {
+	if (type && strcmp(type, "service") == 0) {
+		dialect_unreadable(reading, "it is a service of its own, not a host");
+	} else if (!address) {
+		dialect_unreadable(
+			reading, "there is no address in the object that \"type\" names");
+	} else if (service.exists && !is_member_type(type)) {
 		dialect_unreadable(
 			reading, "Binder does not count a host of this type as a member");
 	}

@@ -17,9 +17,6 @@ int dialect_serverset_write(
 		.kind = DIALECT_NODE_SEQUENTIAL,
 		.change = DIALECT_CHANGE_REJOIN,
 	};
-	if (dialect_need_endpoint(instance, err)) {
-		return err->code;
-	}
 	json_t *additional = json_object();
 	for (size_t i = 0; i < instance->additional_count; i++) {
 		if (instance->additional[i].port > 0) {
@@ -36,5 +33,5 @@ int dialect_serverset_write(
 	if (instance->pair_count) {
 		json_object_set_new(data, "metadata", dialect_pairs_json(instance));
 	}
-	return dialect_add_node_take(nodes, &member, data, err, "%s/member_", instance->path);
+	return dialect_add_node_take(nodes, &member, data, err, "/%s/member_", instance->path);
 }

@@ -9,7 +9,6 @@ static void add_endpoint(struct dialect_reading *reading, const char *api, const
 	int port = dialect_port(json_object_get(endpoint, "port"));
 	if (!host || port == 0) {
 		dialect_unreadable(reading, "an endpoint has no host or no port");
-		return;
 	}
 	dialect_add_endpoint(reading, api, "tcp", host, port);
 }
@@ -25,7 +24,6 @@ void dialect_read_serverset(struct dialect_reading *reading)
 	dialect_set_text(reading, "yarn:id", reading->member->name);
 	if (!json_is_object(service)) {
 		dialect_unreadable(reading, "there is no serviceEndpoint");
-		return;
 	}
 	if (!status || strcmp(status, "ALIVE") == 0) {
 		add_endpoint(reading, NULL, service);

@@ -24,9 +24,9 @@ int dialect_nerve_write(struct dialect_nodes *nodes, const struct dialect_instan
 	struct err *err) ERR_REQUIRED(3);
 
 /*
- * Appends a node like `node`, which has no path and no data yet: at "/" and the foreign path that
- * `format` makes, with the JSON `data`. Takes the reference to `data`; NULL means that there was no
- * memory for the JSON.
+ * Appends a node like `node`, which has no path and no data yet: at the path that `format` makes,
+ * which is "/" and a foreign path, with the JSON `data`. Takes the reference to `data`; NULL means
+ * that there was no memory for the JSON.
  */
 int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node *node,
 	json_t *data, struct err *err, const char *format, ...)
@@ -37,13 +37,9 @@ int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node
  * case. NULL: there was no memory for one.
  */
 int dialect_append_take(struct dialect_nodes *nodes, const struct dialect_node *node, char *path,
-	char *data, size_t len, struct err *err) ERR_REQUIRED(6);
+	char *data, struct err *err) ERR_REQUIRED(5);
 
 /* The pairs as an object of strings; new reference, or NULL for text that is not UTF-8. */
 json_t *dialect_pairs_json(const struct dialect_instance *instance);
-
-/* INVALID_RECORD when no endpoint of the instance has both host and port. */
-int dialect_need_endpoint(const struct dialect_instance *instance, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(2);
 
 #endif

@@ -14,5 +14,5 @@ int dialect_yarn_write(
 	const struct dialect_node node = {
 		.kind = instance->ephemeral ? DIALECT_NODE_EPHEMERAL : DIALECT_NODE_PERSISTENT,
 	};
-	return dialect_append_take(nodes, &node, strdup(instance->path), data, len, err);
+	return dialect_append_take(nodes, &node, strdup(instance->path), data, err);
 }

@@ -33,12 +33,12 @@ enum flow { NEW, NEVER, FLOWING, LOST };
 
 struct client_stream {
 	const char *socket_path;
-	char *target;
 	int epoll_fd;
 	client_emit_take *emit;
 	void *context;
 
 	int fd; /* -1 while waiting */
+	int64_t asked_ms;
 	struct http_reader reader;
 	struct buffer body;
 	enum flow flow;
@@ -47,6 +47,7 @@ struct client_stream {
 	int64_t due_ms;     /* when to connect, or to give up */
 	const struct err *trouble;
 	struct err *own_trouble; /* its memory; NULL while a text of all streams will do */
+	char target[];
 };
 
 static const struct err no_trouble;
@@ -79,11 +80,11 @@ static double random_unit(void)
 int client_stream_create(struct client_stream **ret_stream, const char *socket_path,
 	const char *target, int epoll_fd, client_emit_take *emit, void *context, struct err *err)
 {
-	struct client_stream *stream = calloc(1, sizeof(*stream));
-	if (!stream || !(stream->target = strdup(target))) {
-		free(stream);
+	struct client_stream *stream = calloc(1, sizeof(*stream) + strlen(target) + 1);
+	if (!stream) {
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}
+	strcpy(stream->target, target);
 	stream->socket_path = socket_path;
 	stream->epoll_fd = epoll_fd;
 	stream->emit = emit;
@@ -113,9 +114,13 @@ void client_stream_free(struct client_stream *stream)
 	disconnect(stream);
 	http_reader_finish(&stream->reader);
 	buffer_finish(&stream->body);
-	free(stream->target);
 	free(stream->own_trouble);
 	free(stream);
+}
+
+int64_t client_stream_asked_ms(const struct client_stream *stream)
+{
+	return stream->asked_ms;
 }
 
 int64_t client_stream_due_ms(const struct client_stream *stream)
@@ -195,6 +200,7 @@ static void connect_now(struct client_stream *stream, int64_t now_ms)
 	http_reader_restart(&stream->reader);
 	buffer_clear(&stream->body);
 	stream->silence_ms = SUBSCRIBE_TIMEOUT_MS;
+	stream->asked_ms = now_ms;
 	stream->due_ms = now_ms + stream->silence_ms;
 	if (stream->fd < 0 || subscribe(stream, &err) != 0) {
 		fail(stream, &err, now_ms);

@@ -35,6 +35,8 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 /* Accepts NULL. */
 void client_stream_free(struct client_stream *stream);
 
+/* When it asked for the stream that flows: what the first event says was true then or later. */
+int64_t client_stream_asked_ms(const struct client_stream *stream);
 int64_t client_stream_due_ms(const struct client_stream *stream);
 void client_stream_dispatch(struct client_stream *stream, int64_t now_ms);
 

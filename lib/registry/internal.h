@@ -13,6 +13,7 @@
  *     delete.c   delete and withdraw
  *     value.c    what was read of a node, shared by those who need it
  *     watch.c, watched*.c, window.c  watches, and what is known of the paths; watched.h
+ *     fixed.c    a backend in memory, of nodes that its maker names
  *     imports.c, mount*.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
  *
@@ -47,6 +48,7 @@ struct registry_call {
 		struct registry_call *call); /* from registry_dispatch() only; may free the call */
 	void *owner;
 	enum registry_call_state state;
+	const char *path; /* submitted: the task's, before the backend got the one that it knows */
 	double submitted_s;
 	bool may_exist; /* of a node to be created: that it exists is an answer like success */
 	struct registry_mount_read *mount_read; /* submitted: it concerns a mount; else NULL */
@@ -116,8 +118,11 @@ struct registry {
 	void (*on_answer)(void *context, int code, double duration_s);
 	void (*on_container)(void *context, const json_t *container);
 	void *context;
-	char *url;     /* without secrets */
-	char *warning; /* found at opening, logged at the first dispatch; or NULL */
+	char *url;       /* without secrets */
+	char *warning;   /* found at opening, logged at the first dispatch; or NULL */
+	char *at;        /* of the options; "" for "/" */
+	char *hidden;    /* of the options; "" for none */
+	bool has_hidden; /* a node was found there */
 	int request_timeout_ms;
 	bool foreign_paths;
 	enum registry_state state;
@@ -171,6 +176,11 @@ void *registry_request_create(struct registry *registry, size_t size, const char
 /* path_check(), or path_foreign_check() where the registry takes foreign paths. */
 int registry_path_check(const struct registry *registry, const char *path, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* The path by which the backend knows a node. A foreign path is the same for both. */
+const char *registry_backend_path(const struct registry *registry, const char *path);
+/* The inverse, into `out`. False when it is too long: nobody can have asked for it. */
+bool registry_path_of_backend(
+	const struct registry *registry, const char *path, char out[LIMIT_PATH_BYTES + 1]);
 /*
  * The other path of the node at `path`, into `out`: a foreign one for a registry path, and the
  * other way round. False when it has none.

@@ -43,6 +43,8 @@ struct registry_options registry_options_complete(const struct registry_options 
 	all.tls_passphrase_file = all.tls_passphrase_file ? all.tls_passphrase_file : "";
 	all.system_accounts = all.system_accounts ? all.system_accounts : "";
 	all.write_accessors = all.write_accessors ? all.write_accessors : "";
+	all.at = all.at ? all.at : "";
+	all.hidden = all.hidden ? all.hidden : "";
 	all.realm = all.realm ? all.realm : "";
 	return all;
 }

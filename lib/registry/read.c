@@ -58,8 +58,9 @@ static void on_confirmed(struct registry_call *call)
 struct registry_request *registry_confirm(
 	struct registry *registry, int64_t since_ms, registry_done *done, void *context)
 {
+	const char *top = *registry->at ? registry->at : "/";
 	struct registry_request *request = registry_request_create(
-		registry, sizeof(*request), "/", done, context);
+		registry, sizeof(*request), top, done, context);
 	if (request) {
 		request->call.completed = on_confirmed;
 		request->call.task.confirms = true;

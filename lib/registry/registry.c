@@ -14,8 +14,11 @@ static void on_completed(void *core, struct registry_task *task)
 
 static void on_notified(void *core, const char *path, enum registry_watch_kind kind, bool gone)
 {
-	registry_watches_notified(core, path, kind, gone);
-	registry_mounts_notified(core, path, kind, gone);
+	char here[LIMIT_PATH_BYTES + 1];
+	if (registry_path_of_backend(core, path, here)) {
+		registry_watches_notified(core, here, kind, gone);
+		registry_mounts_notified(core, here, kind, gone);
+	}
 }
 
 static void on_state(void *core, enum registry_state state, const char *why)
@@ -58,6 +61,8 @@ static void registry_free(struct registry *registry)
 	registry_mounts_finish(registry);
 	registry_acl_policy_finish(&registry->acl_policy);
 	free(registry->warning);
+	free(registry->hidden);
+	free(registry->at);
 	free(registry->url);
 	free(registry);
 }
@@ -81,7 +86,9 @@ static struct registry *registry_create(const struct registry_options *options, 
 	list_init(&registry->refused);
 	registry_watches_init(&registry->watches);
 	registry->url = registry_url_display(options->url);
-	if (!registry->url) {
+	registry->at = strdup(options->at);
+	registry->hidden = strdup(options->hidden);
+	if (!registry->url || !registry->at || !registry->hidden) {
 		err_set(err, BERTH_FAILED, "no memory for a registry");
 	} else if (!registry_acl_policy_init(
 			   &registry->acl_policy, options, &registry->warning, err)) {

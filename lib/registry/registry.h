@@ -99,6 +99,13 @@ struct registry_options {
 	/* dir: children do what waits for the disk; for a process whose children are its own */
 	bool forks;
 	bool foreign_paths; /* take "//path"; never for paths that a client may choose */
+	/*
+	 * The path of the registry's root among the paths that this interface takes and gives; NULL
+	 * or "": "/". No path is outside of it.
+	 */
+	const char *at;
+	/* A path whose node, and all below it, neither readers nor writers find; or NULL. */
+	const char *hidden;
 	const json_t *
 		/* from registry_detach() or registry_session(): the session to continue; or NULL */
 		session;

@@ -43,6 +43,72 @@ void registry_call_refuse(
 	list_append(&registry->refused, &call->link);
 }
 
+const char *registry_backend_path(const struct registry *registry, const char *path)
+{
+	if (path_is_foreign(path) || !*registry->at) {
+		return path;
+	}
+	const char *below = path + strlen(registry->at);
+	return *below ? below : "/";
+}
+
+bool registry_path_of_backend(
+	const struct registry *registry, const char *path, char out[LIMIT_PATH_BYTES + 1])
+{
+	const char *at = path_is_foreign(path) ? "" : registry->at;
+	const char *below = *at && strcmp(path, "/") == 0 ? "" : path;
+	return snprintf(out, LIMIT_PATH_BYTES + 1, "%s%s", at, below) <= LIMIT_PATH_BYTES;
+}
+
+static bool is_hidden(const struct registry *registry, const char *path)
+{
+	return *registry->hidden && path_is_under(path, registry->hidden);
+}
+
+static bool reads(const struct registry_task *task)
+{
+	return task->operation == REGISTRY_OP_GET || task->operation == REGISTRY_OP_CHILDREN ||
+		task->operation == REGISTRY_OP_STAT;
+}
+
+/* Nobody has asked the registry itself. */
+static void refuse_hidden(struct registry *registry, struct registry_call *call)
+{
+	struct err err = ERR_INIT;
+	if (reads(&call->task)) {
+		err_set(&err, BERTH_PATH_NOT_FOUND, "%s: no such path", call->task.path);
+	} else {
+		err_set(&err, BERTH_NO_PATH_PERMISSIONS,
+			"%s: %s and all below it stands for other registries, which can be read "
+			"only",
+			call->task.path, registry->hidden);
+	}
+	registry_call_refuse(registry, call, &err);
+}
+
+/* Takes the hidden node out of the list of its siblings. */
+static void hide(struct registry *registry, struct registry_task *task)
+{
+	const char *name = registry->hidden + 1;
+	for (size_t i = 0; i < task->ret_children_count; i++) {
+		if (strcmp(task->ret_children[i], name) != 0) {
+			continue;
+		}
+		free(task->ret_children[i]);
+		task->ret_children[i] = task->ret_children[--task->ret_children_count];
+		if (!registry->has_hidden && registry->on_log) {
+			char text[LIMIT_PATH_BYTES + 128];
+			snprintf(text, sizeof(text),
+				"the registry %s has a node at %s, which nobody sees here: that "
+				"path stands for other registries",
+				registry->url, registry->hidden);
+			registry->on_log(registry->context, REGISTRY_LOG_WARN, text);
+		}
+		registry->has_hidden = true;
+		return;
+	}
+}
+
 /* True when the call waits for an answer now. */
 static bool call_begins(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
@@ -53,25 +119,34 @@ static bool call_begins(struct registry *registry, struct registry_call *call, i
 	}
 	call->registry = registry;
 	call->state = REGISTRY_CALL_SUBMITTED;
+	call->path = call->task.path;
 	call->submitted_s = clock_monotonic_s();
 	call->task.owner = call;
 	call->task.deadline_ms = deadline_ms;
 	return true;
 }
 
+static void submit(struct registry *registry, struct registry_call *call)
+{
+	call->task.path = registry_backend_path(registry, call->path);
+	registry->ops->submit(registry->backend, &call->task);
+}
+
 void registry_call_send(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
 	if (call_begins(registry, call, deadline_ms)) {
-		registry->ops->submit(registry->backend, &call->task);
+		submit(registry, call);
 	}
 }
 
 void registry_call_submit(
 	struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
-	if (call_begins(registry, call, deadline_ms) &&
+	if (is_hidden(registry, call->task.path)) {
+		refuse_hidden(registry, call);
+	} else if (call_begins(registry, call, deadline_ms) &&
 		!(registry->between && registry->between->submit(registry, call))) {
-		registry->ops->submit(registry->backend, &call->task);
+		submit(registry, call);
 	}
 }
 
@@ -123,6 +198,20 @@ void registry_call_finish(struct registry_call *call)
 	registry_call_clear(call);
 }
 
+/* Turns the backend's result into that of whoever asked. */
+static void see_result(struct registry *registry, struct registry_call *call)
+{
+	struct registry_task *task = &call->task;
+	if (task->path != call->path && task->ret_err.code) {
+		err_wrap(&task->ret_err, "%s", registry->at);
+	}
+	task->path = call->path;
+	if (*registry->hidden && task->operation == REGISTRY_OP_CHILDREN &&
+		strcmp(task->path, "/") == 0) {
+		hide(registry, task);
+	}
+}
+
 void registry_call_completed(struct registry_task *task)
 {
 	struct registry_call *call = task->owner;
@@ -132,6 +221,9 @@ void registry_call_completed(struct registry_task *task)
 		bool exists = call->may_exist && code == BERTH_FILE_ALREADY_EXISTS;
 		registry->on_answer(registry->context, exists ? 0 : code,
 			clock_monotonic_s() - call->submitted_s);
+	}
+	if (call->state == REGISTRY_CALL_SUBMITTED) {
+		see_result(registry, call);
 	}
 	call->state = REGISTRY_CALL_IDLE;
 	if (task->ret_data) {
@@ -192,9 +284,15 @@ void registry_request_free(struct registry_request *request)
 
 int registry_path_check(const struct registry *registry, const char *path, struct err *err)
 {
-	return registry->foreign_paths && path_is_foreign(path)
-		? path_foreign_check(path + 1, strlen(path + 1), err)
-		: path_check(path, strlen(path), err);
+	if (registry->foreign_paths && path_is_foreign(path)) {
+		return path_foreign_check(path + 1, strlen(path + 1), err);
+	}
+	if (path_check(path, strlen(path), err)) {
+		return err->code;
+	}
+	return path_is_under(path, *registry->at ? registry->at : "/")
+		? 0
+		: err_set(err, BERTH_PATH_NOT_FOUND, "%s is not below %s", path, registry->at);
 }
 
 bool registry_path_twin(
@@ -207,13 +305,13 @@ bool registry_path_twin(
 	size_t root_len = strlen(root);
 	const char *below = path + 1 + root_len;
 	if (!path_is_foreign(path)) {
-		return snprintf(out, LIMIT_PATH_BYTES + 1, "/%s%s", root, path) <= LIMIT_PATH_BYTES;
+		return snprintf(out, LIMIT_PATH_BYTES + 1, "/%s%s", root,
+			       registry_backend_path(registry, path)) <= LIMIT_PATH_BYTES;
 	}
 	if (strncmp(path + 1, root, root_len) != 0 || (*below != '/' && *below != '\0')) {
 		return false;
 	}
-	strcpy(out, *below ? below : "/");
-	return true;
+	return registry_path_of_backend(registry, *below ? below : "/", out);
 }
 
 bool registry_request_refuse_path(struct registry_request *request)

@@ -30,7 +30,8 @@ void watched_free_if_unused(struct registry_watched *watched)
 	if (watched->asked && !twin_is_watched(watched) &&
 		!(registry->between &&
 			registry->between->unwatch(registry, watched->path, watched->kind))) {
-		registry->ops->unwatch(registry->backend, watched->path, watched->kind);
+		registry->ops->unwatch(registry->backend,
+			registry_backend_path(registry, watched->path), watched->kind);
 	}
 	watched_free(watched);
 }

@@ -6,6 +6,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/render/internal.h"
+#include "lib/render/locality.h"
 
 /* ---- prometheus ---- */
 
@@ -42,6 +43,10 @@ static const char *prometheus_item(struct render *render, const struct render_it
 	label(out, "description", record_description(record));
 	label(out, "component", json_string_value(record_attribute(record, "yarn:component")));
 	label(out, "hostname", json_string_value(record_attribute(record, "yarn:hostname")));
+	label(out, "zone", render_zone(record));
+	if (render->options->tiers) {
+		buffer_printf(out, ",\"__meta_berth_tier\":\"%u\"", item->tier);
+	}
 	buffer_append_text(out, "}}");
 	return NULL;
 }

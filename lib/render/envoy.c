@@ -29,9 +29,8 @@ static void envoy_head(struct render *render)
 	buffer_append_text(render->out, ",\"endpoints\":[");
 }
 
-static struct render_locality *add_locality(struct render *render, const char *zone)
+static struct render_locality *add_locality(struct render *render, const char *zone, unsigned tier)
 {
-	const char *own = render->options->zone ? render->options->zone : "";
 	struct render_locality *grown = reallocarray(
 		render->localities, render->locality_count + 1, sizeof(*grown));
 	if (!grown) {
@@ -40,20 +39,21 @@ static struct render_locality *add_locality(struct render *render, const char *z
 	}
 	render->localities = grown;
 	struct render_locality *locality = &grown[render->locality_count++];
-	*locality = (struct render_locality){ .zone = zone, .tier = render_zone_tier(zone, own) };
+	*locality = (struct render_locality){ .zone = zone, .tier = tier };
 	buffer_init(&locality->items, render->out->max);
 	return locality;
 }
 
 /* NULL: there are too many, or there is no memory. */
-static struct render_locality *find_locality(struct render *render, const char *zone)
+static struct render_locality *find_locality(struct render *render, const char *zone, unsigned tier)
 {
 	for (size_t i = 0; i < render->locality_count; i++) {
-		if (strcmp(render->localities[i].zone, zone) == 0) {
+		if (render->localities[i].tier == tier &&
+			strcmp(render->localities[i].zone, zone) == 0) {
 			return &render->localities[i];
 		}
 	}
-	return render->locality_count < LOCALITIES_MAX ? add_locality(render, zone) : NULL;
+	return render->locality_count < LOCALITIES_MAX ? add_locality(render, zone, tier) : NULL;
 }
 
 /* EDS takes addresses only: Envoy does not look names up there. */
@@ -63,7 +63,8 @@ static const char *envoy_item(struct render *render, const struct render_item *i
 	if (problem || !item->literal) {
 		return problem ? problem : "is a name, and Envoy takes addresses only";
 	}
-	struct render_locality *locality = find_locality(render, render_zone(item->record));
+	struct render_locality *locality = find_locality(
+		render, render_zone(item->record), item->tier);
 	if (!locality) {
 		return "is in one more zone than the 256 that a set may have";
 	}

@@ -5,6 +5,7 @@
  *   host.c        which hosts can be used
  *   render.c      the text from the items, lines, json
  *   envoy.c       envoy
+ *   failover.c    which of several paths are in use
  *   locality.c    zones and health, as load balancers take them
  *   proxy.c       haproxy, nginx
  *   discovery.c   prometheus, hosts, env
@@ -20,6 +21,7 @@ struct render {
 	const struct render_options *options;
 	struct buffer *out;
 	size_t items;                       /* printed so far */
+	unsigned nearest;                   /* the tier of the first of them */
 	struct buffer list;                 /* env: all items in one line */
 	struct render_locality *localities; /* envoy */
 	size_t locality_count;

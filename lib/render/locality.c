@@ -40,14 +40,14 @@ struct render_zone_parts render_zone_read(const char *zone)
 	return parts;
 }
 
-unsigned render_zone_tier(const char *zone, const char *own)
+unsigned render_tier(unsigned rank, const char *zone, const char *own)
 {
-	unsigned tier = 0;
+	unsigned tier = rank;
 	bool shared = true;
 	while (*own) {
 		size_t len = strcspn(own, "/");
 		shared = shared && strcspn(zone, "/") == len && strncmp(zone, own, len) == 0;
-		tier += !shared;
+		tier += rank + !shared;
 		zone += shared ? len + (zone[len] == '/') : 0;
 		own += len + (own[len] == '/');
 	}

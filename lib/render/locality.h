@@ -33,7 +33,11 @@ struct render_zone_parts {
 };
 struct render_zone_parts render_zone_read(const char *zone);
 
-/* The number of elements of `own` that the zone does not share, from the first that differs on. */
-unsigned render_zone_tier(const char *zone, const char *own);
+/*
+ * How far a record is; 0 is nearest. `rank` counts the paths that it may come from, in the order of
+ * preference: all of a path are nearer than any of the next one. Within a rank the tier is the
+ * number of elements of `own` that the zone does not share, from the first that differs on.
+ */
+unsigned render_tier(unsigned rank, const char *zone, const char *own);
 
 #endif

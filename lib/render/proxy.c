@@ -4,6 +4,18 @@
 
 #include "lib/render/internal.h"
 
+/*
+ * Members come by nearness: the first server that is printed is of the nearest tier that has any,
+ * and those of farther ones are there in case it fails.
+ */
+static bool is_backup(struct render *render, const struct render_item *item)
+{
+	if (render->items == 0) {
+		render->nearest = item->tier;
+	}
+	return item->tier > render->nearest;
+}
+
 /* ---- haproxy ---- */
 
 static void haproxy_head(struct render *render)
@@ -33,6 +45,9 @@ static const char *haproxy_item(struct render *render, const struct render_item 
 	if (weight) {
 		buffer_printf(render->out, " weight %u", weight);
 	}
+	if (is_backup(render, item)) {
+		buffer_append_text(render->out, " backup");
+	}
 	buffer_append_text(render->out, item->literal ? "\n" : " init-addr last,libc,none\n");
 	return NULL;
 }
@@ -49,7 +64,7 @@ static void nginx_server(struct render *render, const struct render_item *item, 
 	if (weight) {
 		buffer_printf(render->out, " weight=%u", weight);
 	}
-	buffer_append_text(render->out, ";\n");
+	buffer_append_text(render->out, is_backup(render, item) ? " backup;\n" : ";\n");
 }
 
 static const char *nginx_item(struct render *render, const struct render_item *item)

@@ -6,6 +6,7 @@
 
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
+#include "lib/base/path.h"
 #include "lib/base/text.h"
 
 const char *const render_format_names[] = {
@@ -54,13 +55,17 @@ unsigned render_server_weight(const struct record *record)
 void render_server_name(
 	char out[RENDER_SERVER_NAME_BYTES], const char *from, const char *path, size_t index)
 {
-	size_t from_len = strcmp(from, "/") == 0 ? 0 : strlen(from);
+	bool is_below = path_is_under(path, from);
+	size_t from_len = !is_below || strcmp(from, "/") == 0 ? 0 : strlen(from);
 	const char *below = path + from_len;
 	char number[24] = "";
 	if (index > 0) {
 		snprintf(number, sizeof(number), "_%zu", index + 1);
 	}
-	if (*below == '/') {
+	if (!is_below) {
+		text_printf(
+			out, RENDER_SERVER_NAME_BYTES, RENDER_SERVER_PREFIX "%s%s", path, number);
+	} else if (*below == '/') {
 		text_printf(out, RENDER_SERVER_NAME_BYTES, RENDER_SERVER_PREFIX "%s%s", below + 1,
 			number);
 	} else {
@@ -114,6 +119,9 @@ static const char *json_item(struct render *render, const struct render_item *it
 	render_json_string(out, endpoint->address_type);
 	buffer_append_text(out, ",\"address\":");
 	(void)json_text_append(out, item->address, JSON_COMPACT);
+	if (render->options->tiers) {
+		buffer_printf(out, ",\"tier\":%u", item->tier);
+	}
 	buffer_append_text(out, "}");
 	return NULL;
 }

@@ -48,12 +48,14 @@ extern const char *const render_format_names[];
 struct render_member {
 	const char *path;
 	const struct record *record;
+	unsigned rank; /* 0: of the path asked for; 1: of the first one that takes its place … */
+	unsigned tier; /* see render_by_nearness(); 0 without it */
 };
 
 /* Borrowed by the call. */
 struct render_picture {
 	const char *from;                    /* the path that the set was asked for */
-	const struct render_member *members; /* sorted by path; each has a record */
+	const struct render_member *members; /* in the order of the text; each has a record */
 	size_t count;
 };
 
@@ -74,6 +76,7 @@ struct render_item {
 	bool literal;                /* the host is an IPv4 or IPv6 address, in canonical form */
 	const char *problem;         /* why the host is "" */
 	size_t index;                /* among the items of its record that were taken */
+	unsigned tier;               /* its member's */
 };
 
 struct render_options {
@@ -82,7 +85,7 @@ struct render_options {
 	const char *name;    /* the set's name: Envoy's cluster, the prefix of variables */
 	const char *backend; /* haproxy: NULL or "": server lines alone */
 	const char *domain;  /* hosts: the domain at the end of component names */
-	const char *zone;    /* envoy: the own one, for priorities by nearness; NULL or "": none */
+	bool tiers;          /* json, prometheus: each item says of which tier it is */
 	/*
 	 * nginx: the addresses of a host name, from index 0 to the first NULL; NULL: names are left
 	 * out. nginx refuses its whole configuration when it cannot look up one name of it.
@@ -123,6 +126,13 @@ void render_each(const struct render_picture *picture, const struct render_filte
 	const char *(*take)(void *context, const struct render_item *item), void *context,
 	struct render_result *ret_result);
 
+/*
+ * Sets the tiers of the members, and orders them by tier, then by path. The nearest tier that
+ * has servers serves in haproxy and nginx, and the others are backups; in envoy tiers are
+ * priorities. `own`: the own zone, or "".
+ */
+void render_by_nearness(struct render_member *members, size_t count, const char *own);
+
 /* Why a server of this host and port cannot be: NULL when it can. */
 const char *render_server_problem(const struct render_item *item);
 
@@ -142,8 +152,8 @@ unsigned render_server_weight(const struct record *record);
 #define RENDER_SERVER_PREFIX "berth:"
 
 /*
- * The name of an item's server in a proxy: the prefix, and the path below `from` with dots. `index`
- * 0 is the first address.
+ * The name of an item's server in a proxy: the prefix, and the path below `from` with dots; of
+ * another path all of it, from its first dot on. `index` 0 is the first address.
  */
 void render_server_name(
 	char out[RENDER_SERVER_NAME_BYTES], const char *from, const char *path, size_t index);

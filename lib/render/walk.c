@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/render/host.h"
 #include "lib/render/internal.h"
+#include "lib/render/locality.h"
 
 /* ---- what is left out ---- */
 
@@ -91,7 +92,8 @@ static void take_member(const struct render_member *member, const struct render_
 				.record = member->record,
 				.endpoint = &endpoint,
 				.address = address,
-				.index = index };
+				.index = index,
+				.tier = member->tier };
 			read_target(&item);
 			const char *reason = take(context, &item);
 			if (reason) {
@@ -114,6 +116,26 @@ void render_each(const struct render_picture *picture, const struct render_filte
 	}
 	end_left_out(&result);
 	*ret_result = result;
+}
+
+/* ---- nearness ---- */
+
+static int by_tier(const void *a, const void *b)
+{
+	const struct render_member *left = a;
+	const struct render_member *right = b;
+	int order = (left->tier > right->tier) - (left->tier < right->tier);
+	return order != 0 ? order : strcmp(left->path, right->path);
+}
+
+void render_by_nearness(struct render_member *members, size_t count, const char *own)
+{
+	for (size_t i = 0; i < count; i++) {
+		members[i].tier = render_tier(members[i].rank, render_zone(members[i].record), own);
+	}
+	if (count > 0) {
+		qsort(members, count, sizeof(*members), by_tier);
+	}
 }
 
 size_t render_count_instances(

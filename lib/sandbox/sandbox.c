@@ -318,20 +318,19 @@ static void bound_processor_time(bool bounded)
 }
 
 /*
- * Gives the pages of libseccomp's code back, which is not used again: the program shares them with
- * nobody, and they are more than 100 KB.
+ * Gives the pages of code back that only the start needed: libseccomp's, which the program shares
+ * with nobody, and those of the loader. A page that is used again comes from the file again.
  */
-static int forget_library(struct dl_phdr_info *info, size_t size, void *context)
+static int forget_code(struct dl_phdr_info *info, size_t size, void *context)
 {
 	uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	(void)size;
 	(void)context;
-	for (int i = 0; strstr(info->dlpi_name, "/libseccomp.") && i < info->dlpi_phnum; i++) {
+	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 		uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & mask;
 		uintptr_t end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
 		if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) {
-			/* A page that is needed after all comes from the file again. */
 			(void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 		}
 	}
@@ -347,7 +346,7 @@ static bool filter_calls(unsigned rights)
 		seccomp_release(filter);
 	}
 	bound_processor_time(false);
-	dl_iterate_phdr(forget_library, NULL);
+	dl_iterate_phdr(forget_code, NULL);
 	return done;
 }
 

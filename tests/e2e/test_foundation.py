@@ -11,6 +11,14 @@ import subprocess
 import unittest
 
 from berth import BUILD, FAILS, Agent, AgentTest, berth, exists, pack_ini, wait_until
+from rights import needs
+
+# Its files are on another device than its directories, as stat() says, since its parts are on
+# different file systems.
+ON_AN_OVERLAY = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c",
+    'mount -t tmpfs none "$1/upper" && mkdir "$1/upper/files" "$1/upper/work" && '
+    'mount -t overlay -o "lowerdir=$1/lower,upperdir=$1/upper/files,workdir=$1/upper/work" none '
+    '"$1/root" && shift && exec "$@"', "sh"]
 
 
 class Registration(AgentTest):
@@ -36,6 +44,13 @@ class Registration(AgentTest):
         self.assertTrue(text.startswith('{"type":"JSONServiceRecord"')
             or text.startswith('{"type": "JSONServiceRecord"'))
         self.assertEqual(json.loads(text), self.in_registry())
+
+    @needs("processes")
+    def test_files_that_its_caller_has_closed_are_not_taken_for_others(self):
+        agent = self.web_agent().start(preexec_fn=lambda: os.closerange(0, 3))
+        agent.wait_state("registered")
+        for number in range(3):
+            self.assertEqual(os.readlink(f"/proc/{agent.process.pid}/fd/{number}"), "/dev/null")
 
     def test_never_registered_before_the_first_success(self):
         agent = self.web_agent(check=FAILS).start()
@@ -459,6 +474,24 @@ class Daemon(AgentTest):
         self.assertNotIn('""', second.read_log(),
             "what the other record has not is not shown as empty")
         self.assertNotIn("-> writing", second.read_log())
+
+    @needs("mount namespace")
+    def test_a_directory_on_an_overlay_of_two_file_systems(self):
+        for name in "lower", "upper", "root":
+            (self.folder / name).mkdir()
+        agent = self.web_agent(registry=f"dir:{self.folder}/root/registry")
+        with open(agent.log, "ab") as log:
+            agent.process = subprocess.Popen(
+                [*ON_AN_OVERLAY, self.folder, agent.program, "-c", agent.config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+        wait_until(agent.answers, "the agent answers")
+        agent.wait_state("registered")
+        before = agent.get(f"/v1/stat{Agent.PATH}").json
+        agent.upgrade()
+        agent.wait_state("registered")
+        self.assertEqual(agent.get(f"/v1/stat{Agent.PATH}").json, before)
+        agent.stop()
 
     def test_logs_one_line_a_transition_in_both_formats(self):
         agent = self.web_agent(extra={"agent": {"log_format": "json"}}).start()

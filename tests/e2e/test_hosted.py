@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
@@ -11,7 +12,7 @@ import unittest
 
 from berth import Agent, AgentTest, UnixConnection, berth, service_record, wait_until
 from hosting import WEB, BridgeTest
-from lifecycle import Shared, on_both
+from lifecycle import Directory, Server, Shared, on_both
 
 PATH = Agent.PATH
 ALLOWED = {"container *": {"allow": "/users/joe/**"}}
@@ -218,6 +219,12 @@ class LookUps(HostedTest):
 on_both(globals(), LookUps)
 
 
+def own_record(registry):
+    """Whether a live record is at the usual path of a container's registry."""
+    store = Directory(registry.parent)
+    return store.identity() is not None
+
+
 class Failures(HostedTest):
     """The host's agent ends, freezes, or is another one."""
 
@@ -268,6 +275,22 @@ class Failures(HostedTest):
         agent.wait_state("registered")
         self.assertEqual(self.look_up(f"{WEB}/c1").status, 200)
 
+    def test_a_record_that_is_withdrawn_before_the_host_has_seen_it(self):
+        """The host's agent may have seen it, so it is asked before the record counts as gone."""
+        agent = self.start()
+        self.assertEqual(berth("--socket", agent.socket, "drain", "--wait").returncode, 0)
+        agent.wait_state("withdrawn")
+        self.agent_of_host.signal(signal.SIGSTOP)
+        self.addCleanup(self.agent_of_host.signal, signal.SIGCONT)
+        berth("--socket", agent.socket, "undrain")
+        wait_until(lambda: own_record(self.inside / "registry"), "it is written")
+        berth("--socket", agent.socket, "drain")
+        wait_until(lambda: not own_record(self.inside / "registry"), "it is withdrawn")
+        self.assertEqual(agent.component_state(), "withdrawing")
+        self.agent_of_host.signal(signal.SIGCONT)
+        agent.wait_state("withdrawn")
+        self.assertIsNone(self.record())
+
     def test_a_change_while_the_host_was_away(self):
         self.start()
         self.put(f"{WEB}/c1", service_record("10.0.0.1", 80))
@@ -314,6 +337,9 @@ class Failures(HostedTest):
 
 class Followers(HostedTest):
     """What a container may do with the stream of its agent."""
+
+    def policies(self):
+        return {**ALLOWED, "cache": {"max_size": "64M"}}  # room for all that one stream may watch
 
     def follow(self, name="web-1"):
         """A stream: the answer, and its first event."""
@@ -399,6 +425,29 @@ class Followers(HostedTest):
             os.close(descriptor)
         self.assertTrue(head.startswith(b"HTTP/1.1 200"), head)
         self.assertEqual(len(descriptors), 1)
+
+
+class Crowded(HostedTest):
+    """A host full of containers, on a server that serves it alone."""
+
+    registry_kind = Server
+
+    def test_50_containers_are_one_connection_and_one_session(self):
+        self.start()
+        paths = [PATH, *(f"{WEB}/c{number}" for number in range(1, 50))]
+        for path in paths[1:]:
+            name = path.rpartition("/")[2]
+            self.register(self.container(name), path)
+        for path in paths:
+            self.await_record(path)
+            self.assertEqual(self.look_up(path).status, 200)
+        # One line for each connection; the question's own has no session.
+        lines = self.server.command("cons").split("\n")
+        sessions = re.findall(r"sid=(\w+)", "\n".join(lines))
+        self.assertEqual(sessions, [self.agent_of_host.status()["registry"]["session"]])
+        self.assertEqual(len([line for line in lines if line.strip()]), 2)
+        owners = {self.server.stat(self.node(path))["ephemeralOwner"] for path in paths}
+        self.assertEqual(owners, {int(sessions[0], 16)})
 
 
 class Moves(HostedTest):

@@ -5,7 +5,7 @@ import unittest
 
 from berth import wait_until
 from foreign_nodes import InDirectory
-from names import NamesTest, ask, free_port, texts
+from names import NamesTest, ask, reserve_names_port, texts
 from names_clients import need
 from names_upstream import Upstream
 
@@ -20,13 +20,14 @@ class ResolverTest(NamesTest):
         self.upstream = Upstream()
         self.addCleanup(self.upstream.close)
         super().setUp()
-        self.resolver_port = free_port()
+        self.resolver_port = reserve_names_port(self)
         record = self.record("db1.rds.example.com", 5432, protocol="sql", description="orders")
         for name in ("orders", "bills"):
             self.put(f"/services/{name}", record)
 
     def run_resolver(self, *command):
-        log = (self.folder / "resolver.log").open("wb")
+        path = self.folder / "resolver.log"
+        log = path.open("wb")
         self.addCleanup(log.close)
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
@@ -35,7 +36,11 @@ class ResolverTest(NamesTest):
             process.wait()
 
         self.addCleanup(end)
-        wait_until(self.serves, "the resolver serves")
+        try:
+            wait_until(lambda: process.poll() is not None or self.serves(), "the resolver serves")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its log:\n{path.read_text(errors='replace')}") from None
+        self.assertIsNone(process.poll(), path.read_text(errors="replace"))
 
     def serves(self):
         try:

@@ -432,5 +432,55 @@ class RegistryAway(SharedTest):
         self.in_memory(client)
 
 
+FAR = f"/v1/resolve/net/east{DB}"
+
+
+class FurtherRegistry(SharedTest):
+    """[registry east], on a server of its own, next to a directory."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = ZooKeeper()
+        self.addCleanup(self.server.stop)
+        self.sections = {"registry east": {"url": self.server.url, "session_timeout": "6s"}}
+        self.agent_of_both = self.agent(**self.sections).start()
+        self.reader = self.client(self.agent_of_both)
+        self.put(DB, service_record("h1", 1))
+        self.put(DB, service_record("h2", 2), self.server.url)
+
+    def far_port(self):
+        return json.loads(self.in_memory(self.reader, FAR))["external"][0]["addresses"][0]["port"]
+
+    def test_its_answers_are_in_memory_and_follow_its_changes(self):
+        self.assertEqual(self.far_port(), "2")
+        self.assertEqual(self.port(self.reader), "1")
+        self.put(DB, service_record("h3", 3), self.server.url)
+        wait_until(lambda: self.far_port() == "3", "the change is in memory")
+        self.put(DB, service_record("h4", 4))
+        wait_until(lambda: self.port(self.reader) == "4", "so is one of the own registry")
+
+    def test_its_silence_takes_its_answers_out_and_no_others(self):
+        self.far_port()
+        self.server.pause()
+        wait_until(lambda: self.agent_of_both.get(FAR).headers["X-Cache"] == "STALE", "it is stale")
+        self.in_memory(self.reader)
+        for _ in range(3):
+            self.reader.get(FAR)
+            self.assertFalse(self.reader.from_memory)
+        self.in_memory(self.reader)
+        self.server.resume()
+        self.assertEqual(self.far_port(), "2")
+
+    def test_a_reload_without_it_takes_them_out(self):
+        self.far_port()
+        self.agent_of_both.write_config({})
+        self.assertEqual(self.agent_of_both.request("POST", "/v1/agent/reload").status, 200)
+        self.assertEqual(self.reader.get(FAR)[0], 404)
+        self.in_memory(self.reader)
+        self.agent_of_both.write_config(self.sections)
+        self.assertEqual(self.agent_of_both.request("POST", "/v1/agent/reload").status, 200)
+        self.assertEqual(self.far_port(), "2")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -28,7 +28,9 @@ class SharedNss(AgentTest):
         subprocess.run([*shlex.split(config("CC") or "cc"), "-Wall", "-Wextra", "-Werror",
             SOURCE / "tests/e2e/programs/nss_look_up.c", "-o", self.program, "-ldl"], check=True,
             timeout=PATIENCE)
-        self.agent_under_test = self.agent(cache={"confirm": "1s"}).start()
+        self.east = f"dir:{self.folder}/east"
+        self.agent_under_test = self.agent(cache={"confirm": "1s"},
+            **{"registry east": {"url": self.east}}).start()
         self.put(DB, service_record("10.0.0.1", 1))
 
     def client(self, *tracer, name=NAME, **environment):
@@ -82,6 +84,17 @@ class SharedNss(AgentTest):
             agent.start()
         self.remove(DB)
         wait_until(lambda: self.ask(client, 3)[0] == NOT_FOUND, "the name is gone")
+
+    def test_a_name_of_a_further_registry_has_its_addresses_there(self):
+        own, far = self.client(), self.client(name="db.services.east.net.berth")
+        for number in range(1, 4):
+            self.put(DB, service_record(f"10.0.1.{number}", 1), self.east)
+            wait_until(lambda number=number: self.ask(far, 3) ==
+                (SUCCESS, [f"10.0.1.{number}"]), "the name has the address")
+            self.assertEqual(self.ask(own), (SUCCESS, ["10.0.0.1"]))
+        self.remove(DB, self.east)
+        wait_until(lambda: self.ask(far, 3)[0] == NOT_FOUND, "the name is gone")
+        self.assertEqual(self.ask(own), (SUCCESS, ["10.0.0.1"]))
 
     def test_the_environment_turns_it_off(self):
         client = self.client(BERTH_SHARED="off")

@@ -94,6 +94,29 @@ class Events(StreamTest):
         self.assertEqual((event["type"], event["path"], event["record"]["number"]),
             ("UPDATED", TREE, 6))
 
+    def test_a_client_that_comes_again_goes_on_but_not_with_another_agent(self):
+        stream = self.watch()
+        begin = stream.next()
+        stream.close()
+        wait_until(lambda: self.metric("berth_watchers") == 0, "the agent has seen it leave")
+        self.put(f"{TREE}/a", 2)
+        target = f"/v1/watch{TREE}?recursive=yes&after={begin['stream_id']}-{stream.sequence}"
+        with Stream(self.server.socket, target) as again:
+            again.sequence, again.tree = stream.sequence, stream.tree
+            event = again.next()
+            self.assertEqual((event["type"], event["path"], event["record"]["number"]),
+                ("UPDATED", f"{TREE}/a", 2))
+        for renew in (self.server.upgrade, self.restart):
+            renew()
+            with Stream(self.server.socket, target) as anew:
+                event = anew.next()
+                self.assertEqual((event["type"], event["sequence"]), ("RESYNC", 1))
+                self.assertEqual(event["snapshot"][f"{TREE}/a"]["number"], 2)
+
+    def restart(self):
+        self.server.stop()
+        self.server.start()
+
     def test_a_path_that_is_not_there_yet(self):
         stream = self.watch(f"{TREE}/new", recursive=False)
         self.assertEqual(stream.next()["snapshot"], {})

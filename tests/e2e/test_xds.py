@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -14,9 +15,10 @@ import threading
 import http2
 from berth import PROGRAMS, UnixConnection, berth, has_ended, wait_until
 from http2 import (
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, RST_STREAM,
-    SETTINGS, Client, frame, message, settings,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, PRIORITY,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, Client, frame, message, settings,
 )
+from outputs import Members
 from ports import reserve_port
 from xds import CLUSTER, ENDPOINTS, NAME, XdsTest, dump
 
@@ -181,6 +183,41 @@ class Program(XdsTest):
             text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
         self.assertEqual(absent.returncode, 1)
         self.assertIn("it is a package of its own", absent.stderr)
+
+    def test_berth_prints_what_the_agent_s_own_clients_get(self):
+        self.members.put("c1", 8001, **{"berth:zone": "us/a"})
+        self.members.put("c2", 8002, **{"berth:zone": "eu/a"})
+        Members(self.registry, "/far/users/joe/web/prod/components").put("f1", 8003)
+        agent = self.agent(agent={"zone": "eu/a"}, xds={"listen": self.folder / "xds.sock",
+            "failover": "/far", "min_instances": "3"}).start()
+        said = agent.status()["xds"]
+        self.assertEqual([said[key] for key in ("domain", "zone", "min_instances", "failover")],
+            ["berth", "eu/a", 3, ["/far"]])
+        done = subprocess.run([PROGRAMS / "berth", "--socket", agent.socket, "xds-dump", NAME],
+            env={**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)}, capture_output=True, text=True,
+            timeout=60, check=True, stdin=subprocess.DEVNULL)
+        ports = [[endpoint["endpoint"]["address"]["socket_address"]["port_value"]
+            for endpoint in locality["lb_endpoints"]]
+            for locality in sorted(json.loads(done.stdout)["endpoints"]["endpoints"],
+                key=lambda locality: locality.get("priority", 0))]
+        self.assertEqual(ports, [[8002], [8001], [8003]])
+
+    def test_a_further_path_comes_behind_the_nearest_without_a_zone_too(self):
+        self.members.put("c1", 8001)
+        Members(self.registry, "/far/users/joe/web/prod/components").put("f1", 8002)
+        result = dump(self.agent().start(), NAME, "--failover", "/far", "--min-instances", 2)
+        found = json.loads(result.stdout)["endpoints"]["endpoints"]
+        self.assertEqual([locality.get("priority", 0) for locality in found], [0, 1])
+
+    def test_a_dump_names_a_further_path_that_it_could_not_wait_for(self):
+        self.members.put("c1", 8001)
+        away = f"zookeeper://127.0.0.1:{reserve_port(self)}"
+        agent = self.agent(**{"registry away": {"url": away}})
+        result = dump(agent.start(), NAME, "--failover", "/net/away", "--min-instances", 2)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("a further path is not confirmed", result.stderr)
+        (near,) = json.loads(result.stdout)["endpoints"]["endpoints"]
+        self.assertEqual(len(near["lb_endpoints"]), 1)
 
     def test_a_dump_without_an_agent_says_so(self):
         agent = self.agent()
@@ -433,6 +470,120 @@ class Frames(XdsTest):
         self.assertIn(NAME.encode(), client.wait(DATA, 1))
 
 
+def resets():
+    """Streams that are opened and reset, by frames without end."""
+    head = http2.request_fields(f"{http2.SERVICE}StreamAggregatedResources")
+    for first in itertools.count(1, 200):
+        yield b"".join(
+            frame(HEADERS, END_HEADERS, number, head) + frame(RST_STREAM, 0, number, bytes(4))
+            for number in range(first, first + 200, 2))
+
+
+def long_heads():
+    """A head of 96 KB for each stream."""
+    part = http2.fields(("a", "b" * 8000))
+    head = http2.request_fields("/")
+    for number in itertools.count(1, 2):
+        yield frame(HEADERS, 0, number, head) + b"".join(
+            frame(CONTINUATION, END_HEADERS if last else 0, number, part)
+            for last in [False] * 11 + [True])
+
+
+def continuations():
+    """One head without an end."""
+    yield frame(HEADERS, 0, 1, http2.request_fields("/"))
+    yield from itertools.repeat(100 * frame(CONTINUATION, 0, 1, http2.fields(("x", "y" * 100))))
+
+
+def subscribed(*frames):
+    """A stream that has asked for endpoints, and then these frames without end."""
+    yield (frame(HEADERS, END_HEADERS, 1,
+            http2.request_fields(f"{http2.SERVICE}StreamAggregatedResources")) +
+        frame(DATA, 0, 1, message(http2.text(3, NAME), http2.text(4, ENDPOINTS))))
+    yield from itertools.repeat(100 * b"".join(frames))
+
+
+def window(stream, bytes_more):
+    return frame(WINDOW_UPDATE, 0, stream, bytes_more.to_bytes(4, "big"))
+
+
+FLOODS = {
+    "ping": lambda: itertools.repeat(100 * frame(PING, payload=bytes(8))),
+    "settings": lambda: itertools.repeat(100 * settings(_4=65535)),
+    "windows": lambda: subscribed(settings(_4=0), settings(_4=65535)),
+    "drip": lambda: itertools.chain([settings(_4=0)], subscribed(window(1, 1))),
+    "updates": lambda: itertools.repeat(100 * window(0, 1)),
+    "priorities": lambda: itertools.repeat(
+        100 * frame(PRIORITY, 0, 1, (3).to_bytes(4, "big") + b"\1")),
+    "unknown": lambda: itertools.repeat(100 * frame(99, 0, 1, bytes(8))),
+    "empty": lambda: subscribed(frame(DATA, 0, 1)),
+    "resets": resets,
+    "continuations": continuations,
+    "heads": long_heads,
+}
+IGNORED = {"unknown"}  # by nghttp2, as the standard has it: they cost as little as their bytes
+
+
+class Floods(XdsTest):
+    """While clients of one address flood the server, that of another one is served."""
+
+    def setUp(self):
+        super().setUp()
+        self.members.put("c1", 8001)
+        self.port = reserve_port(self)
+        self.server = self.xds(self.agent().start(), "--listen", f"127.0.0.1:{self.port}").start()
+        self.ended = 0
+
+    def connect(self, last, *greeting):
+        connection = socket.create_connection(("127.0.0.1", self.port), http2.PATIENCE,
+            (f"127.0.0.{last}", 0))
+        self.addCleanup(connection.close)
+        return Client(None, *greeting, connection=connection)
+
+    def flood(self, name, begun, stopped):
+        """One connection after the other, each until the server has had enough of it."""
+        while not stopped.is_set():
+            client = self.connect(1)
+            try:
+                for data in FLOODS[name]():
+                    client.send(data)
+                    client.drain()
+                    begun.set()
+                    if stopped.is_set():
+                        break
+            except OSError:
+                self.ended += 1
+            client.close()
+
+    def test_others_are_served_meanwhile_and_each_flood_is_ended(self):
+        others = self.connect(2)
+        others.open(1)
+        ask(others, 1, NAME)
+        others.wait(DATA, 1)
+        before = private_kib(self.server.process.pid)
+        for name in FLOODS:
+            with self.subTest(name):
+                self.ended = 0
+                begun, stopped = threading.Event(), threading.Event()
+                threads = [threading.Thread(target=self.flood, args=(name, begun, stopped))
+                    for _ in range(2)]
+                for thread in threads:
+                    thread.start()
+                try:
+                    self.assertTrue(begun.wait(http2.PATIENCE))
+                    for number in range(10):
+                        new = f"_{name}{number}._tcp.{NAME}"
+                        ask(others, 1, new)
+                        self.assertIn(new.encode(), others.wait(DATA, 1))
+                        self.assertLess(private_kib(self.server.process.pid) - before, 16 * 1024)
+                    wait_until(lambda: self.ended > 0 or name in IGNORED,
+                        "the server ended a connection")
+                finally:
+                    stopped.set()
+                    for thread in threads:
+                        thread.join()
+
+
 class Shares(XdsTest):
     """Two clients by TCP, with addresses of their own."""
 
@@ -554,6 +705,16 @@ class OfTheAgent(XdsTest):
         self.assertIn("berth_xds_names 1", agent.get("/metrics").body.decode())
         shown = berth("--socket", agent.socket, "status")
         self.assertIn(f"xds: {self.socket}", shown.stdout)
+
+    def test_a_command_that_ends_leaves_it_alone(self):
+        socket_path = self.folder / "xds.sock"
+        agent = self.web_agent(extra={"xds": {"listen": socket_path},
+            "check alive": {"interval": "20ms", "fast_interval": "20ms"}}).start()
+        pid = self.wait_running(agent)
+        wait_until(lambda: sum(agent.check_named("alive")["counts"].values()) >= 5,
+            "commands have ended")
+        self.assertEqual(agent.status()["xds"]["pid"], pid)
+        self.assertEqual(agent.status()["xds"]["restarts"], 0)
 
     def test_it_is_in_the_cage_that_the_log_names(self):
         agent = self.start()

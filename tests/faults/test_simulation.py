@@ -34,8 +34,15 @@ class Simulation(unittest.TestCase):
             f"{maps} readings of maps, all that stood still was right {right} times: 0 promises "
             "broken")
 
+    def test_one_host_with_three_containers(self):
+        output = self.simulate("--bridge", "--seeds=8", "--hours=0.3")
+        self.assertRegex(output, r"found right \d{2,} times; \d{3,} hits, \d+ stale answers")
+        figure(self, "8 seeds of 18 virtual minutes: "
+            f"{re.search('right [0-9]+ times', output)[0]}, 0 promises broken")
+
     def test_a_seed_writes_the_same_trace_again(self):
         self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")
+        self.simulate("--bridge", "--seeds=2", "--hours=0.2", "--twice", "--quiet")
         traces = {self.simulate("--seed=7", "--hours=0.1", "--trace") for _ in range(2)}
         self.assertEqual(len(traces), 1)
 

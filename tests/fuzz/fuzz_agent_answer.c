@@ -50,13 +50,16 @@ static void check_paths(struct berth *berth)
 	berth_paths_finish(&paths);
 }
 
-static void check_endpoints(struct berth *berth, bool all)
+static void check_endpoints(struct berth *berth, bool all, bool near)
 {
 	struct berth_endpoints endpoints;
+	unsigned *tiers = NULL;
 	struct berth_failure failure;
-	const struct berth_endpoint_filter filter = { .api = "http" };
-	int code = berth_endpoints(
-		berth, "/services/web", all ? NULL : &filter, &endpoints, &failure);
+	const struct berth_endpoint_filter http = { .api = "http" };
+	const struct berth_endpoint_filter *filter = all ? NULL : &http;
+	int code = near ? berth_endpoints_near(berth, "/services/web", filter, "self", &endpoints,
+				  &tiers, &failure)
+			: berth_endpoints(berth, "/services/web", filter, &endpoints, &failure);
 	if (code) {
 		check_failure(code, &failure);
 		return;
@@ -69,6 +72,7 @@ static void check_endpoints(struct berth *berth, bool all)
 		json_decref(address);
 	}
 	berth_endpoints_finish(&endpoints);
+	free(tiers);
 }
 
 static void check_stat(struct berth *berth)
@@ -152,7 +156,7 @@ static void call(struct berth *berth, unsigned which)
 		check_paths(berth);
 		break;
 	default:
-		check_endpoints(berth, which % 2);
+		check_endpoints(berth, which % 2, which & 32);
 	}
 }
 

@@ -25,7 +25,11 @@ static void fill(struct names_answer *answer, int status)
 	for (size_t i = 0; i < 40; i++) {
 		addresses[i].family = i % 3 ? AF_INET : AF_INET6;
 		addresses[i].bytes[3] = (uint8_t)i;
-		targets[i] = (struct names_target){ 1, 2, (uint16_t)i, target_name, addresses[i] };
+		targets[i] = (struct names_target){ .priority = 1,
+			.weight = 2,
+			.port = (uint16_t)i,
+			.name = target_name,
+			.address = addresses[i] };
 	}
 	memset(text, 'a', sizeof(text) - 1);
 	memset(why, 'w', status % 2 ? sizeof(why) - 1 : 20);

@@ -90,8 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct record *record = NULL;
 	struct haproxy_servers wanted = { NULL, 0 };
 	if (record_decode(&record, input, record_len, NULL) == 0) {
-		const struct render_member members[] = { { "/services/web/a", record },
-			{ "/services/web/b.c/d", record } };
+		const struct render_member members[] = { { .path = "/services/web/a",
+								 .record = record },
+			{ .path = "/services/web/b.c/d", .record = record, .tier = len & 1 } };
 		const struct render_picture picture = { "/services/web", members, 2 };
 		const struct render_filter any = { NULL, NULL, NULL };
 		struct render_result ignored;

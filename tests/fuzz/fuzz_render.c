@@ -115,8 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (record_decode(&record, (const char *)data, len, NULL)) {
 		return 0;
 	}
-	const struct render_member members[] = { { "/services/web", record },
-		{ "/services/web/b.c/d", record } };
+	const struct render_member members[] = { { .path = "/services/web", .record = record },
+		{ .path = "/services/web/b.c/d", .record = record, .tier = len & 1 } };
 	for (size_t count = 0; count <= 2; count++) {
 		const struct render_picture picture = { "/services/web", members, count };
 		for (int format = 0; format < RENDER_FORMATS; format++) {

@@ -1,10 +1,12 @@
 """The status page in a real browser: it shows what the agent says, follows it, and does nothing
 that its policy forbids."""
 
+import collections
 import itertools
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import unittest
 
@@ -26,9 +28,9 @@ class Page(AgentTest):
         self.flag = self.folder / "flag"
         self.flag.write_text("")
 
-    def start(self, check):
-        agent = self.web_agent(check=check, extra={"agent": {"listen": f"127.0.0.1:{self.port}"}},
-            description="a web server")
+    def start(self, check, **sections):
+        agent = self.web_agent(check=check, description="a web server",
+            extra={"agent": {"listen": f"127.0.0.1:{self.port}"}, **sections})
         agent.start()
         agent.wait_state("registered")
         return agent
@@ -51,6 +53,10 @@ class Page(AgentTest):
         self.shows(browser, "alive")
         self.assertEqual(browser.ask("document.getElementById('overall').textContent"),
             "registered")
+        self.shows(browser, "http://127.0.0.1:8080/")  # what is announced
+        wait_until(lambda: socket.gethostname() in browser.ask(
+            "document.getElementById('registry').innerText"), "the page says which host it is")
+        self.check_history(browser)
         self.flag.unlink()
         self.shows(browser, "withdrawn")
         self.shows(browser, "0 of 1 registered")
@@ -65,6 +71,17 @@ class Page(AgentTest):
         self.shows(browser, "no answer from the agent")
         self.assertTrue(all(url.startswith(self.url) for url in browser.requested()),
             browser.requested())
+
+    def check_history(self, browser):
+        self.shows(browser, "\u2192")
+        history = browser.ask("[...document.querySelectorAll('#history tbody tr')]"
+            ".map(one => one.innerText)")
+        self.assertFalse([line for line in history if "writing" in line], history)
+        times = browser.ask("[...document.querySelectorAll('#history .time')]"
+            ".map(one => one.title)")
+        self.assertTrue(times)
+        for time in times:
+            self.assertRegex(time, r"^\d{4}-\d\d-\d\dT[\d:.]+Z$")
 
     def test_it_comes_back_with_the_agent(self):
         agent = self.start("true")
@@ -109,6 +126,7 @@ class Page(AgentTest):
         self.shows(browser, "10.0.0.77:8080")
         browser.open(f"{self.url}#{SHOP}/later")
         self.shows(browser, '"yarn:persistence"')
+        self.shows(browser, "Written")
         self.put(f"{SHOP}/later", service_record("10.0.0.78", 8080))
         self.shows(browser, "10.0.0.78:8080")
         self.remove(f"{SHOP}/later")
@@ -118,7 +136,72 @@ class Page(AgentTest):
         browser.ask("document.getElementById('api').value = 'bad'; "
                     "document.querySelector('#search button').click()")
         self.shows(browser, f"{SHOP}/bad")
+        self.remove(f"{SHOP}/bad")
+        self.shows(browser, "Nothing below / has this api.")
+        browser.ask("window.history.back()")
+        self.shows(browser, "users")
         agent.stop()
+        self.shows(browser, "no answer\n")
+
+    def test_further_registries_have_states_ages_and_trees(self):
+        east = self.folder / "east"
+        self.put("/users/joe/far", service_record("10.0.1.5", 8080), f"dir:{east}")
+        agent = self.start("true", **{"registry east": {"url": f"dir:{east}"},
+            "registry west": {"url": f"zookeeper://127.0.0.1:{reserve_port(self)}"}})
+        browser = self.browser()
+        browser.open(self.url)
+
+        def says(name, word):
+            rows = browser.ask("[...document.querySelectorAll('#further tbody tr')]"
+                ".map(one => one.innerText)")
+            return any(row.startswith(name) and word in row for row in rows)
+        for name, word in (("east", "connected"), ("east", "live"), ("west", "attempt")):
+            wait_until(lambda name=name, word=word: says(name, word), f"{name} is {word}")
+        browser.open(f"{self.url}#/")
+        for place, wanted in (("/net", "net"), ("/net/east", "east"), ("/net/east/users", "users"),
+                ("/net/east/users/joe", "joe")):
+            link = f"document.querySelector('#nodes a[href=\"#{place}\"]')"
+            wait_until(lambda link=link: browser.ask(f"!!{link}"), f"{place} is a link")
+            self.assertEqual(browser.ask(f"{link}.text"), wanted)
+            browser.ask(f"{link}.click()")
+        self.shows(browser, "10.0.1.5:8080")
+        east.rename(self.folder / "elsewhere")
+        self.shows(browser, "registry away")  # while its questions still wait for a change
+        self.shows(browser, "as of ")
+        self.shows(browser, "10.0.1.5:8080")
+        browser.open(f"{self.url}#/net")
+        self.shows(browser, "away")
+        browser.open(f"{self.url}#/users")
+        self.shows(browser, "live")
+        browser.open(f"{self.url}#")
+        wait_until(lambda: says("east", "stale for "), "the age of its answers is there")
+        self.assertEqual(browser.complaints(), [])
+        agent.stop()
+
+    def test_the_focus_stays_and_goes_on_in_the_order_of_the_page(self):
+        self.start("true")
+        self.put_shop()
+        browser = self.browser()
+        browser.open(f"{self.url}#{SHOP}")
+        self.shows(browser, "10.0.0.2:8080")
+        browser.ask("document.querySelector('#nodes a[href$=c1]').focus()")
+        self.put(f"{SHOP}/a-first", service_record("10.0.0.77", 8080))
+        self.shows(browser, "10.0.0.77:8080")
+        self.assertEqual(browser.ask("document.activeElement.text"), "c1")
+        places = ("[...document.querySelectorAll('a, button, input')]"
+            ".filter(one => one.offsetParent)")
+        count = browser.ask(f"{places}.length")
+        browser.ask(f"{places}[0].focus()")
+        for number in range(1, count):
+            browser.tab()
+            self.assertEqual(browser.ask(f"{places}.indexOf(document.activeElement)"), number)
+            self.assertNotEqual(browser.ask("getComputedStyle(document.activeElement)"
+                ".outlineStyle"), "none")
+        # After a link the focus is where the new view begins.
+        browser.ask("document.querySelector('#nodes a[href$=c1]').click()")
+        wait_until(lambda: browser.ask("document.activeElement.id") == "crumbs",
+            "the focus is at the head of the view")
+        self.assertEqual(browser.ask("document.title"), f"Berth: {SHOP}/c1")
 
     def test_nothing_is_too_wide_and_nothing_complains(self):
         self.start("true")
@@ -143,12 +226,25 @@ class Page(AgentTest):
         self.assertEqual(browser.ask(wide), [])
         # The contrast of text and its ground is 4.5 to 1 at least, as WCAG asks.
         self.assertEqual(browser.ask(CONTRAST), [])
-        # For those who hear the page every table has a name, and every cell a heading.
-        self.assertEqual(browser.ask("[...document.querySelectorAll('table')].filter(one => "
-            "!one.caption || [...one.tHead.rows[0].cells].some(cell => cell.scope !== 'col'))"
-            ".map(one => one.id)"), [])
+        wait_until(lambda: self.is_heard(browser), "what is shown can be heard")
         self.assertEqual(browser.ask("[...document.querySelectorAll('[tabindex]')].filter(one => "
             "one.tabIndex > 0).length"), 0)  # the order of the focus is that of the page
+
+    def is_heard(self, browser):
+        """For those who hear the page, also that of a phone, a table is one: it has a name, and a
+        cell two headings. All that can be used has a name."""
+        heard = browser.heard()
+        for role, name in heard:
+            if role in ("table", "columnheader", "link", "button", "textbox"):
+                self.assertTrue(name.strip(), role)
+        seen = {role: browser.ask(f"[...document.querySelectorAll('{them}')]"
+            ".filter(one => one.offsetParent).length") for role, them in (("table", "table"),
+                ("columnheader", "th[scope=col]"), ("rowheader", "tbody th[scope=row]"),
+                ("link", "a"))}
+        roles = collections.Counter(role for role, _ in heard)
+        return seen == {role: roles[role] for role in seen} and (
+            browser.ask("[...document.querySelectorAll('tbody tr')]"
+                ".every(one => one.querySelectorAll('th').length === 1)"))
 
     def test_the_policy_keeps_other_scripts_out(self):
         self.start("true")

@@ -1,5 +1,6 @@
-"""The tests themselves in a place as many machines give it: a container without privileges, and a
-checkout below a directory that its owner alone may enter."""
+"""Quickstart and the tests in places as many machines give them: a container without privileges,
+the home of an ordinary user that nobody else may enter, the root directory; with one processor,
+without a terminal, in the language of another country, by any umask."""
 
 import fnmatch
 import os
@@ -21,6 +22,10 @@ ASKS = re.compile(r"needs\(\"|rights_needed\(|require\(self")
 WITHOUT = ["e2e/names_clients", "e2e/foundation", "e2e/cli", "unit/lib/registry/*",
     "registry/conformance"]
 DURATION = 1500  # seconds
+SHORT = ["e2e/foundation", "e2e/cli_operating", "e2e/privileges", "e2e/first_hour",
+    "faults/hostile_records"]
+NOBODY = 65534
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
 
 def programs_that_ask():
@@ -83,6 +88,65 @@ class Plain(unittest.TestCase):
             need, _, remedy = RIGHTS[word]
             self.assertRegex(said, rf"(?m)^not run: \d+ tests?: needs {need} \(.*\)\n"
                 rf" +what would let \w+: {re.escape(remedy)}$")
+
+
+def copy_checkout(target):
+    """The sources, and of the build what `make all` and the tests of Python use."""
+    def left_out(folder, names):
+        folder = pathlib.Path(folder)
+        if folder == SOURCE:
+            return [name for name in names if name == ".git" or name.startswith("build")]
+        if folder == BUILD:  # whose other folders are of the run that this test is part of
+            return [name for name in names if (folder / name).is_socket() or
+                ((folder / name).is_dir() and not (SOURCE / name).is_dir())]
+        return [name for name in names if folder == BUILD / "tests" and name != "support"]
+
+    shutil.copytree(SOURCE, target, symlinks=True, ignore=left_out)
+    shutil.copytree(BUILD, target / "build", symlinks=True, ignore=left_out)
+
+
+@needs("users")
+class Checkouts(unittest.TestCase):
+    def run_there(self, checkout, umask, command, **environment):
+        """On one processor, without a terminal."""
+        short = [word for program in SHORT for word in ("-k", program)]
+        script = (f"umask {umask:03o} && cd '{checkout}' && ./quickstart && "
+            f"exec python3 tests/run build e2e faults {' '.join(short)}")
+        processor = str(min(os.sched_getaffinity(0)))
+        result = subprocess.run(
+            ["setsid", "-w", "taskset", "-c", processor, *command, "sh", "-c", script],
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                **{name: str(value) for name, value in environment.items()}},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", timeout=DURATION, check=False)
+        said = result.stdout
+        self.assertRegex(said.splitlines()[-1], r"^[1-9]\d+ passed, 0 failed, \d+ skipped$", said)
+        self.assertEqual(result.returncode, 0, said)
+
+    def test_the_home_of_an_ordinary_user(self):
+        """With an umlaut in its name, a folder of its own for temporary files, and Turkish, whose
+        small I is not that of English."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="users-"))
+        self.addCleanup(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        home, elsewhere, locales = folder / "jörg", folder / "elsewhere", folder / "locales"
+        for one in (home, elsewhere, locales):
+            one.mkdir()
+        subprocess.run(["localedef", "-i", "tr_TR", "-f", "UTF-8", locales / "tr_TR.UTF-8"],
+            check=True)
+        copy_checkout(home / "berth")
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", home, elsewhere], check=True)
+        home.chmod(0o700)
+        self.run_there(home / "berth", 0o077, AS_NOBODY, HOME=home, TMPDIR=elsewhere,
+            LOCPATH=locales, LC_ALL="tr_TR.UTF-8", LANG="tr_TR.UTF-8")
+        self.assertEqual(list(elsewhere.iterdir()), [], "temporary files were left behind")
+
+    def test_the_root_directory(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-test-", dir="/"))
+        self.addCleanup(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        copy_checkout(folder / "berth")
+        self.run_there(folder / "berth", 0o000, [], HOME="/root", LANG="C")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import unittest
 from concurrent import futures
 
 from berth import wait_until
-from outputs import FROM, record
+from outputs import FROM, Members, record
 from xds import NAME, Xds, XdsTest, dump
 from zookeeper import ZooKeeper
 
@@ -104,6 +104,9 @@ class GrpcTest(XdsTest):
     def change(self, call, name):
         """Seconds from a change of the registry to the first call that goes by it."""
         self.only(name)
+        return self.until_called(call, name)
+
+    def until_called(self, call, name):
         began = time.monotonic()
         while call(b"", timeout=30, wait_for_ready=True) != name:
             self.assertLess(time.monotonic() - began, 60, "calls never went to the new member")
@@ -145,6 +148,23 @@ class Grpc(GrpcTest):
         found = set()
         wait_until(lambda: found.add(call(b"", timeout=30, wait_for_ready=True)) or len(found) == 2,
             "both members were called")
+
+    def test_calls_go_further_away_while_nobody_is_near_and_come_back(self):
+        far = Members(self.registry, f"/far{FROM}")
+        self.only(b"one")
+        far.put("f1", self.servers[b"two"])
+        xds = self.xds(self.agent().start(), "--failover", "/far", "--failover-hold", 100).start()
+        call = self.channel(xds)
+        self.assertEqual(call(b"", timeout=30, wait_for_ready=True), b"one")
+        load = Load(call)
+        for _ in range(5):
+            self.members.remove("c1")  # its server answers what it is still asked, as in a drain
+            self.until_called(call, b"two")
+            self.calls_go_on(load, "further away")
+            self.change(call, b"one")
+            self.calls_go_on(load, "near")
+        self.assertEqual(load.stop(), [])
+        print(f"# 0 of {load.calls} calls failed")
 
     def test_a_name_that_is_absent_fails_at_once_and_works_when_it_comes(self):
         call = self.channel(self.xds(self.agent().start()).start())

@@ -14,13 +14,14 @@
 #include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/children.h"
+#include "tests/sim/configurations.h"
 #include "tests/sim/file_children.h"
 #include "tests/sim/process.h"
 #include "tests/sim/question.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sockets.h"
 
-enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
+enum { PATH_BYTES = 200 };
 enum { MOST_BETWEEN_QUESTIONS_MS = 20 * SIM_SECOND, OUTPUT_BYTES = 4096 };
 enum { REQUEST_MS = 10 * SIM_SECOND }; /* until a request times out */
 enum { MOST_MEMORY = 24 << 20, MOST_FILES = 100, NO_MEMORY_MS = 2000, MOST_AFTER_READ = 200 };
@@ -37,6 +38,8 @@ struct sim_agent {
 	int64_t health_ms; /* since when */
 	unsigned configuration;
 	int64_t disturbed_ms;
+	int64_t down_ms;  /* since when it is down */
+	int64_t start_ms; /* when it starts again by itself; 0: not */
 	unsigned starts;
 	char *writes;         /* its output has this content, as it decided in this turn */
 	int64_t connected_ms; /* to the registry, for the last time */
@@ -50,7 +53,7 @@ struct sim_agent {
 };
 
 static char folder[PATH_BYTES];
-static struct sim_agent *agents[SIM_AGENTS];
+static struct sim_agent *agents[SIM_MOST];
 
 /* ---- files ---- */
 
@@ -61,88 +64,10 @@ const char *sim_agent_file(const struct sim_agent *agent, const char *name)
 	return path;
 }
 
-static void write_component(FILE *file, const char *name, const char *path, int number, char mark)
-{
-	fprintf(file,
-		"[component %s]\npath = %s\nid = container_1408631738011_0001_01_00000%d\n"
-		"damping = no\nattribute.mark = %c%d\n",
-		name, path, number + 1, mark, number);
-	fprintf(file,
-		"[endpoint rest-%s]\ncomponent = %s\napi = http://example.org/rest\n"
-		"protocol = http\naddress_type = host/port\naddress = 10.0.0.%d:80\n",
-		name, name, number + 1);
-	fprintf(file,
-		"[check alive-%s]\ncomponent = %s\ntype = command\ncommand = /bin/true\n"
-		"interval = 15s\ntimeout = 5s\nfall = 1\n",
-		name, name);
-}
-
-/* The dialects of the component, and an import and an output that follow all components. */
-static void write_followers(FILE *file, int number)
-{
-	fprintf(file,
-		"[dialect members]\ncomponent = own\ntype = serverset\nendpoint = rest-own\n"
-		"path = /discovery/web\n"
-		"[dialect instances]\ncomponent = own\ntype = curator\nendpoint = rest-own\n"
-		"base = /curator\nservice = web\ninstance_id = i%d\n"
-		"[dialect cloud]\ncomponent = own\ntype = spring\nendpoint = rest-own\n"
-		"service = web\ninstance_id = i%d\n"
-		"[dialect smart]\ncomponent = own\ntype = nerve\nendpoint = rest-own\n"
-		"path = /nerve/web\ninstance_id = i%d\n"
-		"[dialect binder]\ncomponent = own\ntype = registrar\nendpoint = rest-own\n"
-		"domain = web.example.org\nhost_name = i%d\nhost_type = load_balancer\n"
-		"service = http\n"
-		"[import discovered]\ntype = serverset\nfrom = /discovery/web\n"
-		"as = /imported/web\n",
-		number, number, number, number);
-	fprintf(file,
-		"[output web]\nfrom = /users/joe/web/prod/components\nformat = lines\n"
-		"path = %s/%d/" SIM_OUTPUT "\nwhen_empty = write\nmin_instances = 1\n"
-		"on_change = /bin/echo\n",
-		folder, number);
-}
-
-static void write_configuration(int number, int which)
-{
-	char path[PATH_BYTES + 100];
-	snprintf(path, sizeof(path), "%s/%d/%d.ini", folder, number, which);
-	FILE *file = fopen(path, "w");
-	if (!file) {
-		perror(path);
-		exit(2);
-	}
-	fprintf(file,
-		"[agent]\nsocket = %s/%d/sock\nstate_dir = %s/%d/state\nlog_level = "
-		"${SIM_LOG:-error}\n[registry]\nurl = zookeeper://simulated:2181\n"
-		"session_timeout = "
-		"%ds\n[cache]\nconfirm = %dms\n",
-		folder, number, folder, number, NET_SESSION_TIMEOUT_MS / 1000, ANSWERS_CONFIRM_MS);
-	const struct sockaddr_in address = question_address(number);
-	char host[INET_ADDRSTRLEN];
-	fprintf(file, "[dns]\nlisten = %s:%d\n",
-		inet_ntop(AF_INET, &address.sin_addr, host, sizeof(host)), ntohs(address.sin_port));
-	char name[64];
-	snprintf(name, sizeof(name), "/users/joe/web/prod/components/c%d", number);
-	write_component(file, "own", name, number, (char)('a' + which));
-	write_component(file, "shared", "/services/leader", number, (char)('a' + which));
-	write_followers(file, number);
-	if (which == BAD) {
-		fprintf(file, "[check alive-own]\ninterval = often\n");
-	}
-	fclose(file);
-}
-
 void sim_agents_begin(const char *to)
 {
 	snprintf(folder, sizeof(folder), "%s", to);
-	for (int number = 0; number < SIM_AGENTS; number++) {
-		char path[PATH_BYTES + 20];
-		snprintf(path, sizeof(path), "%s/%d", folder, number);
-		mkdir(path, 0755);
-		for (int i = 0; i <= BAD; i++) {
-			write_configuration(number, i);
-		}
-	}
+	configurations_make(folder);
 }
 
 static void remove_files(const struct sim_agent *agent, const char *name)
@@ -179,14 +104,25 @@ static void end(struct sim_agent *agent, bool retires)
 	agent->process = NULL;
 	agent->phase = DOWN;
 	agent->disturbed_ms = sim_now_ms();
+	agent->down_ms = sim_now_ms();
 	client_disconnect(agent->client, retires);
 	net_gone(agent->net, agent->number);
+}
+
+static bool is_contained(const struct sim_agent *agent)
+{
+	return sim_has_bridge() && agent->number != SIM_HOST;
 }
 
 void sim_agent_start(struct sim_agent *agent)
 {
 	if (agent->phase == DOWN) {
 		sim_trace("agent %d starts", agent->number);
+		if (is_contained(agent)) {
+			containers_make(folder, agent->number);
+			files_change();
+		}
+		agent->start_ms = 0;
 		agent->phase = RUNNING;
 		agent->disturbed_ms = sim_now_ms();
 		agent->starts++;
@@ -200,6 +136,19 @@ void sim_agent_kill(struct sim_agent *agent)
 		sim_trace("agent %d is killed", agent->number);
 		end(agent, false);
 	}
+}
+
+void sim_agent_start_later(struct sim_agent *agent, int64_t in_ms)
+{
+	agent->start_ms = sim_now_ms() + in_ms;
+}
+
+void sim_agent_remove_container(struct sim_agent *agent)
+{
+	sim_agent_kill(agent);
+	sim_trace("the container of agent %d is removed", agent->number);
+	containers_remove(folder, agent->number);
+	files_change();
 }
 
 static void signal_agent(struct sim_agent *agent, int signal_number, const char *what)
@@ -243,7 +192,7 @@ void sim_agent_reload_bad(struct sim_agent *agent)
 		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */
 	}
 	if (agent->phase == RUNNING && agent->starts == starts) {
-		choose_configuration(agent, BAD);
+		choose_configuration(agent, CONFIGURATION_BAD);
 		signal_agent(agent, SIGHUP, "reloads a bad configuration");
 		sim_agent_turn(agent, false);
 		choose_configuration(agent, agent->configuration);
@@ -261,7 +210,7 @@ void sim_agent_lose_state(struct sim_agent *agent)
 
 void sim_agent_fail_allocation(struct sim_agent *agent, uint64_t choice, bool after_read)
 {
-	if (agent->process && after_read) {
+	if (agent->process && after_read && !is_contained(agent)) {
 		sim_trace("agent %d will have no memory for what it reads", agent->number);
 		net_fail_allocation(
 			agent->net, agent->number, 1 + (unsigned)(choice % MOST_AFTER_READ));
@@ -397,9 +346,19 @@ static void ask_name(struct sim_agent *agent)
 	}
 }
 
+/* To the registry, or to a host's agent that is. */
+static bool is_connected(const struct sim_agent *agent)
+{
+	const struct sim_agent *owner = agents[sim_owner_of(agent->number)];
+	return owner->process && net_session(owner->net, owner->number) != 0;
+}
+
 void sim_agent_turn(struct sim_agent *agent, bool calm)
 {
-	if (net_session(agent->net, agent->number)) {
+	if (agent->start_ms && agent->start_ms <= sim_now_ms()) {
+		sim_agent_start(agent);
+	}
+	if (is_connected(agent)) {
 		agent->connected_ms = sim_now_ms();
 		agent->informed = true;
 	}
@@ -421,7 +380,7 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 	if (agent->writes) {
 		look_at_output(agent);
 	}
-	if (!calm && agent->asks_at_ms <= sim_now_ms()) {
+	if (!calm && agent->asks_at_ms <= sim_now_ms() && !sim_has_bridge()) {
 		ask_name(agent);
 	}
 	if (process_has_acted(agent->process)) {
@@ -440,10 +399,17 @@ static int64_t earlier_of(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+void sim_agent_look_at_files(struct sim_agent *agent)
+{
+	if (agent->process && files_have_news(agent->process)) {
+		process_wake_by_kernel(agent->process);
+	}
+}
+
 int64_t sim_agent_due_ms(const struct sim_agent *agent)
 {
 	if (!agent->process) {
-		return INT64_MAX;
+		return agent->start_ms ? agent->start_ms : INT64_MAX;
 	}
 	int64_t due_ms = earlier_of(
 		process_due_ms(agent->process), net_agent_due_ms(agent->net, agent->number));
@@ -454,7 +420,7 @@ int64_t sim_agent_due_ms(const struct sim_agent *agent)
 
 static void hear_write(int fd)
 {
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		client_hear_write(agents[i]->client, fd);
 	}
 }
@@ -478,6 +444,10 @@ struct sim_agent *sim_agent_create(
 	agent->argv[2] = agent->config_path;
 	choose_configuration(agent, 0);
 	remove_files(agent, "state");
+	if (is_contained(agent)) {
+		containers_remove(folder, number);
+		files_change();
+	}
 	unlink(sim_agent_file(agent, SIM_OUTPUT)); /* an equal one would not be written */
 	sim_random_init(&agent->random, seed, 100 + (uint64_t)number);
 	sim_random_init(&agent->questions, seed, 300 + (uint64_t)number);
@@ -501,6 +471,16 @@ void sim_agent_destroy(struct sim_agent *agent)
 bool sim_agent_is_running(const struct sim_agent *agent)
 {
 	return agent->phase == RUNNING;
+}
+
+int64_t sim_agent_down_ms(const struct sim_agent *agent)
+{
+	return agent->phase == DOWN ? agent->down_ms : INT64_MAX;
+}
+
+unsigned sim_agent_configuration(const struct sim_agent *agent)
+{
+	return agent->configuration;
 }
 
 enum sim_health sim_agent_health(const struct sim_agent *agent)
@@ -530,7 +510,7 @@ const char *sim_agent_mark(const struct sim_agent *agent)
 
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent)
 {
-	int64_t away_ms = net_disturbed_ms(agent->net, agent->number);
+	int64_t away_ms = net_disturbed_ms(agent->net, sim_owner_of(agent->number));
 	return away_ms > agent->disturbed_ms ? away_ms : agent->disturbed_ms;
 }
 

@@ -17,6 +17,8 @@
 #include "tests/sim/question.h"
 
 enum sim_agent_component { SIM_OWN, SIM_SHARED, SIM_COMPONENTS };
+/* A path that no container may have. */
+#define SIM_FORBIDDEN "/services/forbidden"
 
 struct sim_agent;
 
@@ -32,6 +34,10 @@ void sim_agent_stop(struct sim_agent *agent);
 /* Ends, and leaves the session to a successor. */
 void sim_agent_quit(struct sim_agent *agent);
 void sim_agent_kill(struct sim_agent *agent);
+/* Its service manager starts it. */
+void sim_agent_start_later(struct sim_agent *agent, int64_t in_ms);
+/* Its container is killed, and goes with all that is in it. */
+void sim_agent_remove_container(struct sim_agent *agent);
 void sim_agent_upgrade(struct sim_agent *agent);
 /* Takes the other configuration of the two; or, with `bad`, one with a mistake for some time. */
 void sim_agent_reload(struct sim_agent *agent);
@@ -46,11 +52,17 @@ void sim_agent_set_health(struct sim_agent *agent, enum sim_health health);
 
 /* Runs the agent until it sleeps, and its clients, who ask less while all is calm. */
 void sim_agent_turn(struct sim_agent *agent, bool calm);
+/* Others may have changed files that it watches. */
+void sim_agent_look_at_files(struct sim_agent *agent);
 int64_t sim_agent_due_ms(const struct sim_agent *agent);
 
 /* ---- for the oracle ---- */
 
 bool sim_agent_is_running(const struct sim_agent *agent);
+/* Since when it is down; INT64_MAX: it is not. */
+int64_t sim_agent_down_ms(const struct sim_agent *agent);
+/* Which of its configurations it has. */
+unsigned sim_agent_configuration(const struct sim_agent *agent);
 enum sim_health sim_agent_health(const struct sim_agent *agent);
 /* Since when the application works, or does not. */
 int64_t sim_agent_health_ms(const struct sim_agent *agent);

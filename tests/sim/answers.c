@@ -110,7 +110,7 @@ static void check_status(const struct answers *answers, const char *body)
 		const char *state = json_string_value(json_object_get(component, "state"));
 		const char *path = json_string_value(json_object_get(component, "path"));
 		if (state && path && strcmp(state, "registered") == 0 &&
-			world_last_owned_ms(answers->world, path, answers->agent) <
+			world_last_owned_ms(answers->world, path, sim_owner_of(answers->agent)) <
 				sim_now_ms() - CLAIM_MS) {
 			sim_fail("agent %d says that %s is registered, and it is not",
 				answers->agent, path);

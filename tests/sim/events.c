@@ -3,10 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/configurations.h"
+#include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 
 enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 720 * SIM_SECOND };
 enum { MOST_BETWEEN_CUTS_MS = 4 * SIM_SECOND };
+/* A pause after which the host's agent has its session yet; by then it has it again. */
+enum { MOST_SOON_MS = 8 * SIM_SECOND, HOST_RECOVERS_MS = 15 * SIM_SECOND };
+/* The record of a container's process that was killed, when nothing else happens. */
+enum { MOST_UNTIL_GONE_MS = 2 * SIM_SECOND };
 enum { MOST_IN_A_BURST = 6, BURST_STEP_MS = 12 };
 
 static const char *const paths[] = {
@@ -20,30 +26,32 @@ static const char *const paths[] = {
 static const struct {
 	const char *name;
 	unsigned weight;
+	unsigned of_host; /* the same in the world of one host */
 	int64_t most_ms;
 } kinds[EVENT_KINDS] = {
-	[EVENT_START] = { "start", 0, 0 }, /* follows what ends an agent */
-	[EVENT_STOP] = { "stop", 2, 0 },
-	[EVENT_QUIT] = { "quit", 1, 0 },
-	[EVENT_KILL] = { "kill", 3, 0 },
-	[EVENT_UPGRADE] = { "upgrade", 3, 0 },
-	[EVENT_RELOAD] = { "reload", 4, 0 },
-	[EVENT_RELOAD_BAD] = { "reload-bad", 1, 0 },
-	[EVENT_LOSE_STATE] = { "lose-state", 0, 0 }, /* between an end and a start */
-	[EVENT_NO_MEMORY] = { "no-memory", 2, 0 },
-	[EVENT_HEALTH] = { "health", 8, 0 },
-	[EVENT_CUT] = { "cut", 6, 40 * SIM_SECOND },
-	[EVENT_DROP] = { "drop", 2, 0 },
-	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 0 },
-	[EVENT_EXPIRE] = { "expire", 3, 0 },
-	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
-	[EVENT_STALL] = { "stall", 3, 14 * SIM_SECOND },
-	[EVENT_REORDER] = { "reorder", 2, 60 * SIM_SECOND },
-	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
-	[EVENT_QUOTA] = { "quota", 1, 30 * SIM_SECOND },
-	[EVENT_STRANGER_WRITES] = { "stranger-writes", 4, 0 },
-	[EVENT_STRANGER_DELETES] = { "stranger-deletes", 5, 0 },
-	[EVENT_WALL_CLOCK_JUMPS] = { "wall-clock-jumps", 1, 0 },
+	[EVENT_START] = { "start", 0, 0, 0 }, /* follows what ends an agent */
+	[EVENT_STOP] = { "stop", 2, 2, 0 },
+	[EVENT_QUIT] = { "quit", 1, 1, 0 },
+	[EVENT_KILL] = { "kill", 3, 7, 0 },
+	[EVENT_UPGRADE] = { "upgrade", 3, 5, 0 },
+	[EVENT_RELOAD] = { "reload", 4, 5, 0 },
+	[EVENT_RELOAD_BAD] = { "reload-bad", 1, 1, 0 },
+	[EVENT_LOSE_STATE] = { "lose-state", 0, 0, 0 }, /* between an end and a start */
+	[EVENT_NO_MEMORY] = { "no-memory", 2, 2, 0 },
+	[EVENT_HEALTH] = { "health", 8, 6, 0 },
+	[EVENT_CUT] = { "cut", 6, 4, 40 * SIM_SECOND },
+	[EVENT_DROP] = { "drop", 2, 2, 0 },
+	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 3, 0 },
+	[EVENT_EXPIRE] = { "expire", 3, 2, 0 },
+	[EVENT_SLOW] = { "slow", 2, 2, 60 * SIM_SECOND },
+	[EVENT_STALL] = { "stall", 3, 2, 14 * SIM_SECOND },
+	[EVENT_REORDER] = { "reorder", 2, 1, 60 * SIM_SECOND },
+	[EVENT_REFUSE] = { "refuse", 2, 1, 30 * SIM_SECOND },
+	[EVENT_QUOTA] = { "quota", 1, 1, 30 * SIM_SECOND },
+	[EVENT_STRANGER_WRITES] = { "stranger-writes", 4, 3, 0 },
+	[EVENT_STRANGER_DELETES] = { "stranger-deletes", 5, 3, 0 },
+	[EVENT_WALL_CLOCK_JUMPS] = { "wall-clock-jumps", 1, 1, 0 },
+	[EVENT_REMOVE_CONTAINER] = { "remove-container", 0, 3, 0 },
 };
 
 const char *event_name(enum event_kind kind)
@@ -62,16 +70,21 @@ static void add(struct events *events, const struct event *event)
 	events->items[events->count++] = *event;
 }
 
+static unsigned weight_of(int kind)
+{
+	return sim_has_bridge() ? kinds[kind].of_host : kinds[kind].weight;
+}
+
 static enum event_kind draw_kind(struct sim_random *random)
 {
 	unsigned total = 0;
 	for (int i = 0; i < EVENT_KINDS; i++) {
-		total += kinds[i].weight;
+		total += weight_of(i);
 	}
 	unsigned left = (unsigned)sim_below(random, total);
 	int kind = 0;
-	while (left >= kinds[kind].weight) {
-		left -= kinds[kind++].weight;
+	while (left >= weight_of(kind)) {
+		left -= weight_of(kind++);
 	}
 	return (enum event_kind)kind;
 }
@@ -125,19 +138,74 @@ static void draw_second_cut(
 	add(events, &second);
 }
 
+static bool ends_agent(enum event_kind kind)
+{
+	return kind == EVENT_KILL || kind == EVENT_STOP || kind == EVENT_QUIT ||
+		kind == EVENT_REMOVE_CONTAINER;
+}
+
+static bool concerns_connection(enum event_kind kind)
+{
+	return kind >= EVENT_CUT && kind <= EVENT_QUOTA;
+}
+
+/* A third of what happens to an agent happens to the host's, which alone has a connection. */
+static int draw_agent(struct sim_random *random, enum event_kind kind)
+{
+	int agent = (int)sim_below(random, SIM_AGENTS);
+	if (!sim_has_bridge() || kind == EVENT_HEALTH || kind == EVENT_REMOVE_CONTAINER) {
+		return agent;
+	}
+	return concerns_connection(kind) || sim_chance(random, 33) ? SIM_HOST : agent;
+}
+
+/* Nobody sees it at that moment. */
+static void draw_end_in_container(
+	struct events *events, struct sim_random *random, const struct event *drawn)
+{
+	struct event event = *drawn;
+	event.agent = (int)sim_below(random, SIM_AGENTS);
+	event.kind = sim_chance(random, 30) ? EVENT_REMOVE_CONTAINER : EVENT_KILL;
+	add(events, &event);
+	event.kind = EVENT_START;
+	event.at_ms += SIM_SECOND * (int64_t)sim_below(random, sim_chance(random, 50) ? 4 : 300);
+	add(events, &event);
+}
+
+/* Its service manager starts it again: mostly soon, so that its session lives on. */
+static void draw_end_of_host(
+	struct events *events, struct sim_random *random, const struct event *drawn)
+{
+	struct event event = *drawn;
+	bool soon = sim_chance(random, 70);
+	event.for_ms = 1 + (int64_t)sim_below(random, soon ? MOST_SOON_MS : 40 * SIM_SECOND);
+	add(events, &event);
+	struct event meanwhile = event;
+	meanwhile.at_ms += (int64_t)sim_below(random, (uint64_t)event.for_ms);
+	meanwhile.for_ms = 1;
+	if (sim_chance(random, 10)) {
+		meanwhile.kind = EVENT_LOSE_STATE;
+		add(events, &meanwhile);
+	} else if (sim_chance(random, 60)) {
+		draw_end_in_container(events, random, &meanwhile);
+	}
+}
+
 static void draw(struct events *events, struct sim_random *random, int64_t at_ms)
 {
-	struct event event = { .at_ms = at_ms,
-		.kind = draw_kind(random),
-		.agent = (int)sim_below(random, SIM_AGENTS),
-		.choice = sim_below(random, 1000),
-		.is_first_half = sim_chance(random, 50) };
+	struct event event = { .at_ms = at_ms, .kind = draw_kind(random) };
+	event.agent = draw_agent(random, event.kind);
+	event.choice = sim_below(random, 1000);
+	event.is_first_half = sim_chance(random, 50);
 	event.for_ms = 1 + (int64_t)sim_below(random, (uint64_t)kinds[event.kind].most_ms + 1);
+	if (event.agent == SIM_HOST && ends_agent(event.kind)) {
+		draw_end_of_host(events, random, &event);
+		return;
+	}
 	add(events, &event);
 	struct event after = event;
 	after.at_ms += (int64_t)sim_below(random, 40 * SIM_SECOND);
-	bool ends = event.kind == EVENT_KILL || event.kind == EVENT_STOP ||
-		event.kind == EVENT_QUIT;
+	bool ends = ends_agent(event.kind);
 	if (ends) {
 		draw_meanwhile(events, random, &after);
 	}
@@ -183,7 +251,7 @@ void events_create(struct events *events, uint64_t seed, int64_t length_ms)
 	struct sim_random random;
 	sim_random_init(&random, seed, 4);
 	*events = (struct events){ 0 };
-	for (int agent = 0; agent < SIM_AGENTS; agent++) {
+	for (int agent = 0; agent < sim_agent_count(); agent++) {
 		const struct event start = { .at_ms = (int64_t)sim_below(&random, SIM_SECOND),
 			.kind = EVENT_START,
 			.agent = agent };
@@ -302,10 +370,54 @@ static bool spares_records(enum event_kind kind)
 		kind == EVENT_WALL_CLOCK_JUMPS;
 }
 
+/*
+ * The record of a living container also stays while the host's agent is away for less than its
+ * session lasts, and whatever happens to another container.
+ */
+static bool spares_record_on_host(const struct event *event, const struct stage *stage, int number)
+{
+	bool ends = ends_agent(event->kind);
+	if (event->agent == SIM_HOST && ends) {
+		return event->kind != EVENT_STOP && event->for_ms <= MOST_SOON_MS &&
+			sim_now_ms() > stage->host_killed_ms + MOST_SOON_MS + HOST_RECOVERS_MS;
+	}
+	if (event->agent == SIM_HOST && event->kind == EVENT_RELOAD) {
+		return configuration_allows(0, number) && configuration_allows(1, number);
+	}
+	bool others = event->agent != SIM_HOST && event->agent != number;
+	bool of_process = ends || event->kind == EVENT_START || event->kind == EVENT_LOSE_STATE ||
+		event->kind == EVENT_NO_MEMORY || event->kind == EVENT_HEALTH;
+	return spares_records(event->kind) || (others && of_process);
+}
+
+static void endanger(const struct event *event, struct stage *stage)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		bool spared = sim_has_bridge() ? spares_record_on_host(event, stage, i)
+					       : spares_records(event->kind);
+		stage->steady[i] = stage->steady[i] && spared;
+		stage->gone_ms[i] = 0;
+	}
+	if (event->agent == SIM_HOST && ends_agent(event->kind)) {
+		stage->host_killed_ms = sim_now_ms();
+	}
+}
+
+/* The host's agent is there, and nothing else delays what follows from the kill. */
+static void expect_end(const struct event *event, struct stage *stage)
+{
+	const struct sim_agent *host = stage->agents[SIM_HOST];
+	if (sim_has_bridge() && event->agent != SIM_HOST && oracle_is_calm(stage) &&
+		sim_agent_is_running(host) && sim_agent_configuration(host) == 0) {
+		stage->gone_ms[event->agent] = sim_now_ms() + MOST_UNTIL_GONE_MS;
+	}
+}
+
 void event_happen(const struct event *event, struct stage *stage)
 {
-	if (!spares_records(event->kind)) {
-		memset(stage->steady, 0, sizeof(stage->steady));
+	endanger(event, stage);
+	if (event->kind == EVENT_KILL || event->kind == EVENT_REMOVE_CONTAINER) {
+		expect_end(event, stage);
 	}
 	struct sim_agent *agent = stage->agents[event->agent];
 	switch (event->kind) {
@@ -336,11 +448,17 @@ void event_happen(const struct event *event, struct stage *stage)
 	case EVENT_NO_MEMORY:
 		sim_agent_fail_allocation(agent, event->choice, event->is_first_half);
 		break;
+	case EVENT_REMOVE_CONTAINER:
+		sim_agent_remove_container(agent);
+		break;
 	case EVENT_HEALTH:
 		sim_agent_set_health(agent, (enum sim_health)(event->choice % 3));
 		break;
 	default:
 		happen_to_registry(event, stage);
+	}
+	if (event->agent == SIM_HOST && ends_agent(event->kind)) {
+		sim_agent_start_later(agent, event->for_ms);
 	}
 	int64_t calm_ms = sim_now_ms() + event->for_ms;
 	stage->calm_from_ms = calm_ms > stage->calm_from_ms ? calm_ms : stage->calm_from_ms;

@@ -33,6 +33,7 @@ enum event_kind {
 	EVENT_STRANGER_WRITES,
 	EVENT_STRANGER_DELETES,
 	EVENT_WALL_CLOCK_JUMPS,
+	EVENT_REMOVE_CONTAINER,
 	EVENT_KINDS
 };
 
@@ -53,10 +54,13 @@ struct events {
 struct stage {
 	struct world *world;
 	struct net *net;
-	struct sim_agent *agents[SIM_AGENTS];
-	int64_t calm_from_ms;     /* when the effects of the last event should begin to settle */
-	bool steady[SIM_AGENTS];  /* a record of its own, which nothing has endangered since */
-	bool held[SIM_AGENTS];    /* by the last look */
+	struct sim_agent *agents[SIM_MOST];
+	int64_t calm_from_ms;    /* when the effects of the last event should begin to settle */
+	bool steady[SIM_AGENTS]; /* a record of its own, which nothing has endangered since */
+	bool held[SIM_AGENTS];   /* by the last look */
+	/* Of a killed agent in a container: when its record has to be gone; 0: no such time. */
+	int64_t gone_ms[SIM_AGENTS];
+	int64_t host_killed_ms;
 	unsigned looks;           /* of the oracle */
 	int64_t checked_ms;       /* when it has looked last */
 	uint64_t checked_changes; /* of the registry by then */

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -38,6 +40,13 @@ enum { MOST_MAPPINGS = 64 };
 
 static struct mapping mappings[MOST_MAPPINGS];
 static struct process *owners[MOST_FILES];
+static bool is_inotify[MOST_FILES];
+static bool changed;
+/* Of a descriptor of the kernel's: which epoll watches it, with which data. */
+static struct {
+	int epoll; /* 0: none */
+	epoll_data_t data;
+} watchers[MOST_FILES];
 static int highest = -1; /* that was ever owned */
 
 static int own(long fd)
@@ -56,6 +65,8 @@ static void disown(int fd)
 	if (fd >= 0 && fd < MOST_FILES) {
 		process_count_descriptor(owners[fd], -1);
 		owners[fd] = NULL;
+		is_inotify[fd] = false;
+		watchers[fd].epoll = 0;
 	}
 	process_acts();
 }
@@ -101,6 +112,39 @@ void files_close_on_exec(const struct process *process)
 	unmap_those(process);
 	sockets_close_all(process, true);
 	close_those(process, true);
+}
+
+bool files_is_watched(int inner, int outer, epoll_data_t *ret_data)
+{
+	if (inner < 0 || inner >= MOST_FILES || watchers[inner].epoll != outer) {
+		return false;
+	}
+	*ret_data = watchers[inner].data;
+	return true;
+}
+
+void files_change(void)
+{
+	changed = true;
+}
+
+bool files_have_changed(void)
+{
+	bool was_changed = changed;
+	changed = false;
+	return was_changed;
+}
+
+bool files_have_news(const struct process *process)
+{
+	for (int fd = 0; fd <= highest; fd++) {
+		int bytes = 0;
+		if (is_inotify[fd] && owners[fd] == process &&
+			syscall(SYS_ioctl, fd, FIONREAD, &bytes) == 0 && bytes > 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* ---- what the agent calls ---- */
@@ -268,9 +312,13 @@ int eventfd(unsigned value, int flags)
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	if (!sockets_has(fd)) {
+		if (fd >= 0 && fd < MOST_FILES) {
+			watchers[fd].epoll = operation == EPOLL_CTL_DEL ? 0 : epoll;
+			watchers[fd].data = event ? event->data : (epoll_data_t){ 0 };
+		}
 		return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
 	}
-	sockets_watch(fd, operation == EPOLL_CTL_DEL ? 0 : event->events,
+	sockets_watch(epoll, fd, operation == EPOLL_CTL_DEL ? 0 : event->events,
 		operation == EPOLL_CTL_DEL ? (epoll_data_t){ 0 } : event->data);
 	return 0;
 }
@@ -278,6 +326,46 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 int epoll_create1(int flags)
 {
 	return own(syscall(SYS_epoll_create1, flags));
+}
+
+int inotify_init1(int flags)
+{
+	int fd = own(syscall(SYS_inotify_init1, flags));
+	if (fd >= 0 && fd < MOST_FILES) {
+		is_inotify[fd] = true;
+	}
+	return fd;
+}
+
+/* A child would take the kernel's time, not the agent's. */
+void __wrap_late_close(int fd);
+void __wrap_late_close(int fd)
+{
+	close(fd);
+}
+
+/* The agent does the work of such a child alone. */
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Calls for which libc has no function; of these one opens a file. */
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	va_list arguments;
+	long values[6];
+	va_start(arguments, number);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		values[i] = va_arg(arguments, long);
+	}
+	va_end(arguments);
+	long result = syscall(
+		number, values[0], values[1], values[2], values[3], values[4], values[5]);
+	return number == SYS_openat2 ? own(result) : result;
 }
 
 int memfd_create(const char *name, unsigned flags)

@@ -29,6 +29,7 @@
 #include "tests/sim/events.h"
 #include "tests/sim/options.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
 enum { MOST_SHRINKING_RUNS = 400, MOST_HEAP = 1 << 25 };
@@ -46,6 +47,7 @@ static bool wants_trace;
 static bool wants_hash;
 static bool wants_reads;
 static bool has_readers;
+static bool has_bridge;
 static uint64_t trace_hash;
 static char failure[600];
 
@@ -79,6 +81,21 @@ void sim_trace(const char *format, ...)
 bool sim_has_readers(void)
 {
 	return has_readers;
+}
+
+bool sim_has_bridge(void)
+{
+	return has_bridge;
+}
+
+int sim_agent_count(void)
+{
+	return has_bridge ? SIM_MOST : SIM_AGENTS;
+}
+
+int sim_owner_of(int agent)
+{
+	return has_bridge ? SIM_HOST : agent;
 }
 
 bool sim_traces_reads(void)
@@ -120,8 +137,14 @@ static int64_t step(struct stage *stage)
 	children_step();
 	file_children_step();
 	bool calm = oracle_is_calm(stage);
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		sim_agent_turn(stage->agents[i], calm);
+		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
+	}
+	bool changed = files_have_changed();
+	/* They write to each other, and into directories that others watch. */
+	for (int i = 0; i < SIM_MOST && sim_has_bridge() && changed; i++) {
+		sim_agent_look_at_files(stage->agents[i]);
 		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
 	}
 	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
@@ -148,7 +171,7 @@ static struct result run(
 	sim_begin(seed, options->trace, options->trace || options->twice);
 	addresses_make_lasting(stage.world);
 	stage.net = net_create(stage.world, seed);
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		stage.agents[i] = sim_agent_create(stage.net, stage.world, i, seed);
 	}
 	int64_t begin_ms = sim_now_ms();
@@ -178,7 +201,7 @@ static struct result run(
 	result.hash = sim_trace_hash();
 	result.failed_ms = sim_now_ms() - begin_ms;
 	snprintf(result.failure, sizeof(result.failure), "%s", sim_failure() ? sim_failure() : "");
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		sim_agent_destroy(stage.agents[i]);
 	}
 	net_step(stage.net);
@@ -226,8 +249,9 @@ static void print_command(
 	uint64_t seed, const struct options *options, const struct events *events, const bool *kept)
 {
 	const char *separator = "";
-	printf("repeat it: tests/sim/sim --seed=%llu --hours=%.4f --trace --only=",
-		(unsigned long long)seed, (double)(options->length_ms + SIM_SECOND) / SIM_HOUR);
+	printf("repeat it: tests/sim/sim --seed=%llu --hours=%.4f%s --trace --only=",
+		(unsigned long long)seed, (double)(options->length_ms + SIM_SECOND) / SIM_HOUR,
+		options->bridge ? " --bridge" : "");
 	for (size_t i = 0; i < events->count; i++) {
 		if (kept[i]) {
 			printf("%s%zu", separator, i);
@@ -400,6 +424,7 @@ int main(int argc, char **argv)
 	struct options options = options_read(argc, argv);
 	wants_reads = options.reads;
 	has_readers = !options.unread;
+	has_bridge = options.bridge;
 	if (options.log) {
 		setenv("SIM_LOG", "debug", 1);
 	}

@@ -132,7 +132,7 @@ void net_step(struct net *net)
 {
 	struct request *request;
 	net_expire_sessions(net);
-	for (int agent = 0; agent < SIM_AGENTS; agent++) {
+	for (int agent = 0; agent < SIM_MOST; agent++) {
 		if (net->ends[agent]) {
 			step(net->ends[agent]);
 		}
@@ -149,7 +149,7 @@ int64_t net_due_ms(const struct net *net)
 	for (size_t i = 0; i < net->expiry_count; i++) {
 		due_ms = earlier_of(due_ms, net->expiries[i].at_ms);
 	}
-	for (int agent = 0; agent < SIM_AGENTS; agent++) {
+	for (int agent = 0; agent < SIM_MOST; agent++) {
 		const struct end *end = net->ends[agent];
 		if (end) {
 			due_ms = earlier_of(due_ms, earlier_of(end->notice_ms, end->connect_ms));

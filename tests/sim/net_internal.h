@@ -79,8 +79,8 @@ struct way {
 
 struct net {
 	struct world *world;
-	struct end *ends[SIM_AGENTS];
-	struct way ways[SIM_AGENTS];
+	struct end *ends[SIM_MOST];
+	struct way ways[SIM_MOST];
 	struct list requests; /* of all connections, not yet at the registry */
 	struct expiry expiries[NET_MOST_EXPIRIES];
 	size_t expiry_count;

@@ -31,6 +31,7 @@ static const char help[] =
 	"  --trace          prints what happens\n"
 	"  --reads          prints with --trace what the agents read, too\n"
 	"  --log            lets the agents log\n"
+	"  --bridge         the agents are in containers of one host, whose agent bridges them\n"
 	"  --unread         nobody reads the agents' maps\n"
 	"  --quiet          prints broken promises alone\n"
 	"  --help           prints this\n";
@@ -89,7 +90,23 @@ static bool *read_events(const char *list)
 	}
 }
 
-enum { SEED, SEEDS, FROM, HOURS, JOBS, STOP, TWICE, ONLY, TRACE, READS, LOG, UNREAD, QUIET, HELP };
+enum {
+	SEED,
+	SEEDS,
+	FROM,
+	HOURS,
+	JOBS,
+	STOP,
+	TWICE,
+	ONLY,
+	TRACE,
+	READS,
+	LOG,
+	BRIDGE,
+	UNREAD,
+	QUIET,
+	HELP
+};
 
 static const struct option names[] = {
 	[SEED] = { "seed", required_argument, NULL, SEED },
@@ -103,6 +120,7 @@ static const struct option names[] = {
 	[TRACE] = { "trace", no_argument, NULL, TRACE },
 	[READS] = { "reads", no_argument, NULL, READS },
 	[LOG] = { "log", no_argument, NULL, LOG },
+	[BRIDGE] = { "bridge", no_argument, NULL, BRIDGE },
 	[UNREAD] = { "unread", no_argument, NULL, UNREAD },
 	[QUIET] = { "quiet", no_argument, NULL, QUIET },
 	[HELP] = { "help", no_argument, NULL, HELP },
@@ -135,6 +153,7 @@ static void read_option(struct options *options, int name, const char *value)
 			[TRACE] = &options->trace,
 			[READS] = &options->reads,
 			[LOG] = &options->log,
+			[BRIDGE] = &options->bridge,
 			[UNREAD] = &options->unread,
 			[QUIET] = &options->quiet }[name] = true;
 	}

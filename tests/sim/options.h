@@ -18,6 +18,7 @@ struct options {
 	bool log;
 	bool twice;
 	bool unread;
+	bool bridge;
 	bool quiet;
 	bool stop;    /* at the first failure, which is not made smaller */
 	bool *chosen; /* of OPTIONS_MOST_EVENTS; NULL: all events happen */

@@ -7,6 +7,8 @@
 #include "agent/component/announce.h"
 #include "lib/base/path.h"
 #include "tests/sim/answers.h"
+#include "tests/sim/bridge.h"
+#include "tests/sim/configurations.h"
 #include "tests/sim/followers.h"
 #include "tests/sim/sim.h"
 
@@ -32,7 +34,7 @@ enum { FAILS_MS = 45 * SIM_SECOND };
 static int64_t settled_ms(const struct stage *stage)
 {
 	int64_t from_ms = stage->calm_from_ms;
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		int64_t agent_ms = sim_agent_disturbed_ms(stage->agents[i]);
 		from_ms = agent_ms > from_ms ? agent_ms : from_ms;
 	}
@@ -44,19 +46,24 @@ bool oracle_is_calm(const struct stage *stage)
 	return sim_now_ms() >= settled_ms(stage);
 }
 
+static bool host_runs(const struct stage *stage)
+{
+	return !sim_has_bridge() || sim_agent_is_running(stage->agents[SIM_HOST]);
+}
+
 /* Once all is calm, after each change of the registry, and before the calm ends. */
 static bool is_due(const struct stage *stage, bool ends)
 {
 	int64_t from_ms = settled_ms(stage);
 	bool changed = world_changes(stage->world) != stage->checked_changes;
-	return sim_now_ms() >= from_ms &&
+	return sim_now_ms() >= from_ms && host_runs(stage) &&
 		(stage->checked_ms < from_ms ||
 			(ends && (changed || sim_now_ms() >= stage->checked_ms + SOON_MS)) ||
 			(changed && sim_now_ms() >= stage->checked_ms + PERIOD_MS));
 }
 
 /* The components of the agents by GET /v1/agent at this moment. */
-static json_t *components[SIM_AGENTS];
+static json_t *components[SIM_MOST];
 
 static const char *state_of(int number, const char *path)
 {
@@ -81,11 +88,25 @@ static bool wants_record(const struct sim_agent *agent)
 	return sim_agent_is_running(agent) && sim_agent_health(agent) == SIM_WORKS;
 }
 
+/* The policy of its host does not have the agent's own path. */
+static bool is_refused(const struct stage *stage, int number)
+{
+	return sim_has_bridge() &&
+		!configuration_allows(sim_agent_configuration(stage->agents[SIM_HOST]), number);
+}
+
+/* The node is the agent's: its session made it; on a host, the data say of which container. */
+static bool is_holder(const struct world_node *node, int number)
+{
+	return node && node->owner == sim_owner_of(number) &&
+		(!sim_has_bridge() || bridge_container_of(node) == number);
+}
+
 /* A node that an agent holds is as its configuration says, and the agent says so too. */
 static void check_held(const struct stage *stage, int number, const struct world_node *node)
 {
 	const struct sim_agent *agent = stage->agents[number];
-	if (node->session != net_session(stage->net, number)) {
+	if (node->session != net_session(stage->net, sim_owner_of(number))) {
 		sim_fail("%s is held by another session than that of agent %d", node->path, number);
 	} else if (!strstr(node->data, sim_agent_mark(agent))) {
 		sim_fail("%s is not as agent %d wants it: %s", node->path, number, node->data);
@@ -101,21 +122,32 @@ static void check_own(const struct stage *stage, int number)
 	char path[64] = "/users/joe/web/prod/components/c0";
 	path[strlen(path) - 1] = (char)('0' + number);
 	const struct world_node *node = world_node(stage->world, path);
-	bool wanted = wants_record(agent);
-	if (node && node->owner == number && wanted) {
+	bool refused = is_refused(stage, number);
+	bool wanted = wants_record(agent) && !refused;
+	if (node && node->owner == sim_owner_of(number) && wanted) {
 		check_held(stage, number, node);
-	} else if (node && node->owner == number) {
+	} else if (node && node->owner == sim_owner_of(number)) {
 		sim_fail("%s is there, and its component is not up", path);
 	} else if (!node && wanted) {
 		sim_fail("%s is not there, and agent %d says %s", path, number,
 			state_of(number, path));
 	} else if (sim_agent_is_running(agent)) {
 		enum announce_state expected = node && wanted ? ANNOUNCE_CONFLICT
+			: refused && wants_record(agent)      ? ANNOUNCE_FAILED
 							      : ANNOUNCE_WITHDRAWN;
 		if (!says(number, path, expected)) {
 			sim_fail("agent %d says %s of %s, not %s", number, state_of(number, path),
 				path, announce_state_name(expected));
 		}
+	}
+}
+
+/* A record that no policy has is the host's refusal. */
+static void check_forbidden(const struct stage *stage, int number)
+{
+	if (wants_record(stage->agents[number]) && !says(number, SIM_FORBIDDEN, ANNOUNCE_FAILED)) {
+		sim_fail("agent %d says %s of %s", number, state_of(number, SIM_FORBIDDEN),
+			SIM_FORBIDDEN);
 	}
 }
 
@@ -127,9 +159,9 @@ static void check_shared(const struct stage *stage)
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		const struct sim_agent *agent = stage->agents[i];
 		wanted += wants_record(agent);
-		if (node && node->owner == i && wants_record(agent)) {
+		if (is_holder(node, i) && wants_record(agent)) {
 			check_held(stage, i, node);
-		} else if (node && node->owner == i) {
+		} else if (is_holder(node, i)) {
 			sim_fail(
 				"%s belongs to agent %d, whose component is not up", node->path, i);
 		} else if (node && wants_record(agent) && !says(i, node->path, ANNOUNCE_CONFLICT)) {
@@ -182,7 +214,7 @@ static bool holds_own(const struct stage *stage, int number)
 {
 	const struct world_node *node = world_node(
 		stage->world, sim_agent_path(stage->agents[number], SIM_OWN));
-	return node && node->owner == number;
+	return node && node->owner == sim_owner_of(number);
 }
 
 /* A stream says so when the agent has lost the registry, which it notices in time. */
@@ -195,37 +227,53 @@ static void watch_stream(const struct stage *stage, int number)
 	}
 }
 
+static void watch_record(struct stage *stage, int number)
+{
+	const struct sim_agent *agent = stage->agents[number];
+	bool holds = holds_own(stage, number);
+	bool appears = holds && !stage->held[number];
+	if (stage->steady[number] && !holds) {
+		sim_fail("the record of agent %d vanishes, and nothing was wrong", number);
+	}
+	if (appears && sim_agent_health(agent) != SIM_WORKS &&
+		sim_now_ms() > sim_agent_health_ms(agent) + FAILS_MS) {
+		sim_fail("agent %d registers an application that has failed for %lld ms", number,
+			(long long)(sim_now_ms() - sim_agent_health_ms(agent)));
+	}
+	if (appears && sim_has_bridge()) {
+		bridge_watch_return(stage, number);
+	}
+	stage->held[number] = holds;
+}
+
 void oracle_watch(struct stage *stage)
 {
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		watch_stream(stage, i);
+	}
+	if (sim_has_bridge()) {
+		bridge_watch_ends(stage);
 	}
 	if (stage->watched_changes == world_changes(stage->world)) {
 		return;
 	}
 	stage->watched_changes = world_changes(stage->world);
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		const struct sim_agent *agent = stage->agents[i];
-		bool holds = holds_own(stage, i);
-		if (stage->steady[i] && !holds) {
-			sim_fail("the record of agent %d vanishes, and nothing was wrong", i);
-		}
-		if (holds && !stage->held[i] && sim_agent_health(agent) != SIM_WORKS &&
-			sim_now_ms() > sim_agent_health_ms(agent) + FAILS_MS) {
-			sim_fail("agent %d registers an application that has failed for %lld ms", i,
-				(long long)(sim_now_ms() - sim_agent_health_ms(agent)));
-		}
-		stage->held[i] = holds;
+		watch_record(stage, i);
+	}
+	if (sim_has_bridge()) {
+		bridge_watch(stage);
 	}
 }
 
 static int waiting_client(const struct stage *stage)
 {
 	int number = 0;
-	while (number < SIM_AGENTS && !client_waits(sim_agent_client(stage->agents[number]))) {
+	while (number < sim_agent_count() &&
+		!client_waits(sim_agent_client(stage->agents[number]))) {
 		number++;
 	}
-	return number < SIM_AGENTS ? number : -1;
+	return number < sim_agent_count() ? number : -1;
 }
 
 /*
@@ -251,14 +299,16 @@ static void look(struct stage *stage)
 	 * are done, it leads to the confirmation of what is known.
 	 */
 	for (int i = stage->checked_ms < settled_ms(stage) ? 0 : 1; i < 2; i++) {
-		followers_prepare(stage);
+		if (!sim_has_bridge()) {
+			followers_prepare(stage);
+		}
 		stage_pass(stage, PREPARED_MS);
 	}
 	wait_for_clients(stage);
 	stage->looks++;
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	for (int i = 0; i < sim_agent_count(); i++) {
 		components[i] = sim_agent_ask(
 			stage->agents[i], "/v1/agent", answers_read_components);
 		if (!components[i] && sim_agent_is_running(stage->agents[i])) {
@@ -267,12 +317,19 @@ static void look(struct stage *stage)
 	}
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		check_own(stage, i);
+		if (sim_has_bridge()) {
+			check_forbidden(stage, i);
+		}
 		check_stream(stage, i);
 		stage->steady[i] = holds_own(stage, i) && wants_record(stage->agents[i]);
 	}
 	check_shared(stage);
-	followers_check(stage);
-	for (int i = 0; i < SIM_AGENTS; i++) {
+	if (sim_has_bridge()) {
+		check_stream(stage, SIM_HOST);
+	} else {
+		followers_check(stage);
+	}
+	for (int i = 0; i < sim_agent_count(); i++) {
 		json_decref(components[i]);
 	}
 }

@@ -57,8 +57,8 @@ static struct process *current;
 static struct process *loaded; /* whose variables the program's section holds */
 static char *fresh;            /* the variables as they are when the program begins */
 static jmp_buf simulation;
-static void *stacks[SIM_AGENTS];
-static void *heaps[SIM_AGENTS];
+static void *stacks[SIM_MOST];
+static void *heaps[SIM_MOST];
 
 static size_t image_bytes(void)
 {
@@ -154,7 +154,7 @@ static void prepare(struct process *process)
 }
 
 /* Those of one number have the same one, one after the other. */
-static void *space_of(void *spaces[SIM_AGENTS], int number, size_t bytes)
+static void *space_of(void *spaces[SIM_MOST], int number, size_t bytes)
 {
 	if (!spaces[number]) {
 		spaces[number] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -188,6 +188,7 @@ void process_destroy(struct process *process)
 	if (!process) {
 		return;
 	}
+	files_change();
 	children_forget(process);
 	file_children_forget(process);
 	files_close_all(process);
@@ -216,6 +217,7 @@ void process_run(struct process *process)
 	if (process->state == ENDED) {
 		return;
 	}
+	files_change();
 	do {
 		load(process);
 		process->was_woken = process->awake;
@@ -502,7 +504,7 @@ struct epoll_call {
 static int ask_epoll(void *context)
 {
 	const struct epoll_call *call = context;
-	int count = sockets_ready(current, call->events, call->max);
+	int count = sockets_ready(current, call->fd, call->events, call->max);
 	if (count == 0 && current->asks_kernel) {
 		count = (int)syscall(
 			SYS_epoll_pwait, call->fd, call->events, call->max, 0, NULL, 8);

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "lib/base/list.h"
 #include "tests/sim/memory.h"
@@ -75,6 +76,14 @@ void process_count_poll(void);
 void process_count_descriptor(struct process *process, int change);
 /* The sockets that its epoll watches. */
 struct list *process_watched(struct process *process);
+
+/* Whether the outer epoll watches the inner one, and with which data. */
+bool files_is_watched(int inner, int outer, epoll_data_t *ret_data);
+/* Somebody may have changed files that another one watches: true once after it. */
+void files_change(void);
+bool files_have_changed(void);
+/* Its inotify instances have events that it has not read. */
+bool files_have_news(const struct process *process);
 
 /* The process that runs gets it, and it is closed with the process. */
 int files_own(int fd);

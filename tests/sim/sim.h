@@ -6,6 +6,12 @@
  *                                 | randomness (random.c)                  v
  *                 oracle.c, answers.c  <------- history -------  world.c (the registry)
  *
+ * There are two worlds. In the first one each agent has a session of its own. In that of one host
+ * (--bridge) the agents are in containers, url = host:, and a fourth one bridges them:
+ *
+ *   agent.c, a container's --sockets.c: its socket----------> agent.c, the host's --> net.c
+ *                          --the kernel: directory, locks, inotify--> '
+ *
  * The agent's own code runs unchanged. The simulation cuts it at the frames that it exchanges with
  * its ZooKeeper worker, at commands, at the clock and epoll_wait(), and at randomness, so that a
  * seed determines the whole run. A run writes the same trace whenever it is repeated, in whatever
@@ -20,7 +26,11 @@
 
 /* ---- one run ---- */
 
-enum { SIM_AGENTS = 3 };
+/*
+ * In the world of one host the agents are those of its containers, and one more is the host's,
+ * which alone has a connection to the registry.
+ */
+enum { SIM_AGENTS = 3, SIM_HOST = SIM_AGENTS, SIM_MOST };
 
 /* Begins a run: time 0, nothing failed, everything that is random follows from the seed. */
 void sim_begin(uint64_t seed, bool trace, bool hash);
@@ -31,6 +41,11 @@ uint64_t sim_trace_hash(void);
 bool sim_traces_reads(void);
 /* Agents hand out maps, which readers read. */
 bool sim_has_readers(void);
+/* The agents are in containers of one host. */
+bool sim_has_bridge(void);
+/* How many agents there are, and whose session an agent's records are in. */
+int sim_agent_count(void);
+int sim_owner_of(int agent);
 /* A promise is broken. The first one counts, and ends the run. */
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* NULL while all promises hold. */

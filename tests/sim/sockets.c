@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,6 +16,15 @@
 enum { ROOM = 212992, MOST_WAITING = 16 };
 
 enum kind { FREE, FRESH, LISTENING, CONNECTED, COUNTER };
+
+/* The part that a listening socket shares with its copies. */
+struct listener {
+	size_t copies;
+	dev_t device;
+	ino_t inode;
+	int waiting[MOST_WAITING]; /* for accept */
+	size_t waiting_count;
+};
 
 struct socket {
 	enum kind kind;
@@ -29,9 +39,9 @@ struct socket {
 	size_t len;
 	uint64_t counter;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: not bound */
-	int waiting[MOST_WAITING];                              /* for accept */
-	size_t waiting_count;
-	uint32_t events;     /* that epoll watches */
+	struct listener *listener;                              /* while LISTENING */
+	int epoll;                                              /* that watches it */
+	uint32_t events;                                        /* that it watches */
 	struct list watched; /* of its owner, while there are such */
 	epoll_data_t epoll_data;
 };
@@ -126,6 +136,10 @@ int sockets_dup(int fd)
 	int copy = make(FRESH, true);
 	if (copy >= 0 && at(fd)->peer >= 0) {
 		join(copy, at(fd)->peer);
+	} else if (copy >= 0 && at(fd)->kind == LISTENING) {
+		at(copy)->kind = LISTENING;
+		at(copy)->listener = at(fd)->listener;
+		at(copy)->listener->copies++;
 	}
 	return copy;
 }
@@ -147,45 +161,69 @@ int sockets_bind(int fd, const struct sockaddr *address, socklen_t len)
 
 int sockets_listen(int fd)
 {
-	at(fd)->kind = LISTENING;
+	struct stat file;
+	struct socket *socket = at(fd);
+	if (stat(socket->path, &file) != 0) {
+		return fail(errno);
+	}
+	struct process *process = process_pause();
+	socket->listener = calloc(1, sizeof(*socket->listener));
+	process_resume(process);
+	socket->kind = LISTENING;
+	socket->listener->copies = 1;
+	socket->listener->device = file.st_dev;
+	socket->listener->inode = file.st_ino;
 	return 0;
 }
 
-static struct socket *find_listener(const char *path)
+/* Several paths may lead to its file. */
+static struct socket *find_listener(const struct stat *file)
 {
 	for (int i = 0; i < used; i++) {
-		if (sockets[i].kind == LISTENING && strcmp(sockets[i].path, path) == 0) {
+		if (sockets[i].kind == LISTENING && sockets[i].listener->device == file->st_dev &&
+			sockets[i].listener->inode == file->st_ino) {
 			return &sockets[i];
 		}
 	}
 	return NULL;
 }
 
+/* Bytes, or the end of them, come from another process. */
+static void wake_other(const struct socket *from, const struct socket *to)
+{
+	if (from->owner && to->owner && from->owner != to->owner) {
+		process_wake(to->owner);
+	}
+}
+
 int sockets_connect(int fd, const struct sockaddr *address)
 {
 	const char *path = ((const struct sockaddr_un *)address)->sun_path;
-	struct socket *listener = find_listener(path);
-	if (syscall(SYS_faccessat, AT_FDCWD, path, F_OK)) {
+	struct stat file;
+	if (stat(path, &file) != 0) {
 		return -1;
 	}
-	if (!listener) {
+	const struct socket *socket = find_listener(&file);
+	if (!socket) {
 		return fail(ECONNREFUSED);
 	}
+	struct listener *listener = socket->listener;
 	int end = listener->waiting_count < MOST_WAITING ? make(FRESH, false) : -1;
 	if (end < 0) {
 		return fail(EAGAIN);
 	}
 	join(fd, end);
 	join(end, fd);
-	set_owner(at(end), listener->owner);
+	set_owner(at(end), socket->owner);
 	listener->waiting[listener->waiting_count++] = end;
+	wake_other(at(fd), socket);
 	return 0;
 }
 
 int sockets_accept(int fd, bool close_on_exec)
 {
-	struct socket *listener = at(fd);
-	if (listener->waiting_count == 0) {
+	struct listener *listener = at(fd)->listener;
+	if (!listener || listener->waiting_count == 0) {
 		return fail(EAGAIN);
 	}
 	int end = listener->waiting[0];
@@ -266,6 +304,7 @@ ssize_t sockets_write(int fd, const void *data, size_t len)
 	}
 	memcpy(peer->data + peer->begin + peer->len, data, taken);
 	peer->len += taken;
+	wake_other(socket, peer);
 	report_write(socket->peer);
 	return (ssize_t)taken;
 }
@@ -290,6 +329,7 @@ int sockets_end_writing(int fd)
 	struct socket *socket = at(fd);
 	if (socket->peer >= 0) {
 		at(socket->peer)->writers--;
+		wake_other(socket, at(socket->peer));
 		socket->peer = -1;
 	}
 	return 0;
@@ -304,8 +344,24 @@ static void leave_writers(int fd)
 		if (sockets[i].kind == CONNECTED && sockets[i].peer == fd) {
 			sockets[i].peer = -1;
 			sockets[i].reset = at(fd)->len > 0;
+			wake_other(at(fd), &sockets[i]);
 			at(fd)->writers--;
 		}
+	}
+}
+
+/* With its last copy those go who wait. */
+static void leave_listener(struct socket *socket)
+{
+	struct listener *listener = socket->listener;
+	socket->listener = NULL;
+	if (--listener->copies == 0) {
+		for (size_t i = 0; i < listener->waiting_count; i++) {
+			sockets_close(listener->waiting[i]);
+		}
+		struct process *process = process_pause();
+		free(listener);
+		process_resume(process);
 	}
 }
 
@@ -315,15 +371,15 @@ int sockets_close(int fd)
 	if (socket->kind == FREE) {
 		return fail(EBADF);
 	}
-	for (size_t i = 0; i < socket->waiting_count; i++) {
-		sockets_close(socket->waiting[i]);
+	if (socket->listener) {
+		leave_listener(socket);
 	}
 	sockets_end_writing(fd);
 	leave_writers(fd);
 	if (socket->passed >= 0) {
 		syscall(SYS_close, socket->passed);
 	}
-	sockets_watch(fd, 0, (epoll_data_t){ 0 });
+	sockets_watch(-1, fd, 0, (epoll_data_t){ 0 });
 	set_owner(socket, NULL);
 	socket->kind = FREE;
 	while (used > 0 && sockets[used - 1].kind == FREE) {
@@ -376,6 +432,8 @@ int sockets_control(int fd, int command, long argument)
 		return O_RDWR | O_NONBLOCK;
 	case F_SETFL:
 		return 0;
+	case F_DUPFD_CLOEXEC:
+		return sockets_dup(fd);
 	default:
 		return fail(EINVAL);
 	}
@@ -385,7 +443,8 @@ static uint32_t events_of(const struct socket *socket)
 {
 	uint32_t events = 0;
 	if (socket->kind == LISTENING || socket->kind == COUNTER) {
-		return socket->waiting_count > 0 || socket->counter > 0 ? EPOLLIN : 0;
+		bool waits = socket->listener && socket->listener->waiting_count > 0;
+		return waits || socket->counter > 0 ? EPOLLIN : 0;
 	}
 	bool ended = socket->writers == 0;
 	if (socket->len > 0 || ended || socket->reset) {
@@ -403,7 +462,7 @@ static uint32_t events_of(const struct socket *socket)
 	return events;
 }
 
-void sockets_watch(int fd, uint32_t events, epoll_data_t data)
+void sockets_watch(int epoll, int fd, uint32_t events, epoll_data_t data)
 {
 	struct socket *socket = at(fd);
 	if (events && !socket->events) {
@@ -411,11 +470,28 @@ void sockets_watch(int fd, uint32_t events, epoll_data_t data)
 	} else if (!events && socket->events) {
 		list_remove(&socket->watched);
 	}
+	socket->epoll = epoll;
 	socket->events = events;
 	socket->epoll_data = data;
 }
 
-int sockets_ready(struct process *process, struct epoll_event *events, int max)
+/* An epoll that the other one watches: an event of it, unless there is one already. */
+static int add_inner(struct epoll_event *events, int count, int inner, int outer)
+{
+	epoll_data_t data;
+	if (!files_is_watched(inner, outer, &data)) {
+		return count;
+	}
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.u64 == data.u64) {
+			return count;
+		}
+	}
+	events[count] = (struct epoll_event){ EPOLLIN, data };
+	return count + 1;
+}
+
+int sockets_ready(struct process *process, int epoll, struct epoll_event *events, int max)
 {
 	int count = 0;
 	const struct list *watched = process_watched(process);
@@ -423,8 +499,10 @@ int sockets_ready(struct process *process, struct epoll_event *events, int max)
 		next = next->next) {
 		const struct socket *socket = LIST_ITEM(next, struct socket, watched);
 		uint32_t ready = events_of(socket) & (socket->events | EPOLLHUP | EPOLLERR);
-		if (ready) {
+		if (ready && socket->epoll == epoll) {
 			events[count++] = (struct epoll_event){ ready, socket->epoll_data };
+		} else if (ready) {
+			count = add_inner(events, count, socket->epoll, epoll);
 		}
 	}
 	return count;
@@ -449,7 +527,7 @@ void sockets_close_all(const struct process *process, bool on_exec)
 		if (!on_exec || socket->close_on_exec) {
 			sockets_close(SOCKETS_FIRST + i);
 		} else {
-			sockets_watch(SOCKETS_FIRST + i, 0, (epoll_data_t){ 0 });
+			sockets_watch(-1, SOCKETS_FIRST + i, 0, (epoll_data_t){ 0 });
 		}
 	}
 }

@@ -32,7 +32,7 @@ static inline bool sockets_has(int fd)
 int sockets_open(bool close_on_exec);
 int sockets_pipe(int fds[2], bool close_on_exec);
 int sockets_counter(uint64_t value, bool close_on_exec);
-/* Another end that writes to the same pipe. */
+/* Another end that writes to the same pipe, or that listens at the same place. */
 int sockets_dup(int fd);
 
 /* ---- as in libc ---- */
@@ -52,12 +52,12 @@ int sockets_get_option(int fd, int option, void *ret_value, socklen_t *len);
 int sockets_control(int fd, int command, long argument);
 int sockets_close(int fd);
 
-/* ---- epoll, of which a process has one ---- */
+/* ---- epoll; one may watch another ---- */
 
 /* `events` is 0 for a descriptor that is not wanted any more. */
-void sockets_watch(int fd, uint32_t events, epoll_data_t data);
-/* Of those that the process watches: so many have events. */
-int sockets_ready(struct process *process, struct epoll_event *events, int max);
+void sockets_watch(int epoll, int fd, uint32_t events, epoll_data_t data);
+/* Of those that the process watches with it: so many have events. */
+int sockets_ready(struct process *process, int epoll, struct epoll_event *events, int max);
 /* As poll() reports it. */
 short sockets_poll(int fd, short events);
 

@@ -8,6 +8,7 @@ import pwd
 import re
 
 from berth import Agent, AgentTest, wait_until
+from rights import text_of_child
 from zookeeper import ZooKeeper
 
 NODE = f"/registry{Agent.PATH}"
@@ -17,21 +18,13 @@ FOR_EVER = "1h"
 def as_somebody_else(user, group, groups, do):
     """What do() returns in a process of this identity, as text. Forked, for not everybody can read
     our Python."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([grp.getgrnam(name).gr_gid for name in groups])
-            os.setgid(grp.getgrnam(group).gr_gid)
-            os.setuid(pwd.getpwnam(user).pw_uid)
-            os.write(writer, str(do()).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader, encoding="utf-8") as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return text
+    def do_as_somebody_else():
+        os.setgroups([grp.getgrnam(name).gr_gid for name in groups])
+        os.setgid(grp.getgrnam(group).gr_gid)
+        os.setuid(pwd.getpwnam(user).pw_uid)
+        return do()
+
+    return text_of_child(do_as_somebody_else)
 
 
 class ScriptedCheck:

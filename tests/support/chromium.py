@@ -51,6 +51,7 @@ class Chromium:
             deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def __enter__(self):
         return self
@@ -102,6 +103,18 @@ class Chromium:
 
     def text(self):
         return self.ask("document.body ? document.body.innerText : ''")
+
+    def tab(self):
+        """Presses the key that moves the focus on."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab",
+                windowsVirtualKeyCode=9)
+
+    def heard(self):
+        """What a screen reader is told of: (role, name), in the order of the page."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [(node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes if not node["ignored"]]
 
     def picture(self, file):
         """Takes the whole page, also what is below the window."""

@@ -5,6 +5,8 @@ import contextlib
 import sys
 import threading
 
+__all__ = ["Group", "kazoo", "make_digest_acl", "nodes_below"]
+
 try:
     from kazoo.client import KazooClient
 except ImportError:  # a Python that is not the system's
@@ -12,6 +14,7 @@ except ImportError:  # a Python that is not the system's
     from kazoo.client import KazooClient
 
 from kazoo.exceptions import NoNodeError
+from kazoo.security import make_digest_acl
 
 
 @contextlib.contextmanager

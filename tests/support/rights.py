@@ -13,10 +13,13 @@ import ctypes
 import functools
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+
+from control_groups import ControlGroup
 
 NOBODY = 65534
 CLONE_NEWUSER = 0x10000000
@@ -76,6 +79,32 @@ def look_into_a_process(_folder):
         os.waitpid(child, 0)
 
 
+def in_group(controller, use):
+    """A process of ours in a control group of its own."""
+    group = ControlGroup(controller)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        group.take(child)
+        use(group)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        group.end()
+
+
+def freeze_a_process(_folder):
+    def use(group):
+        group.freeze()
+        group.thaw()
+    in_group("freezer", use)
+
+
+def limit_memory(_folder):
+    in_group("memory", lambda group: group.limit_memory(64 << 20))
+
+
 # word: (what a test needs, the probe, what would give it). A probe is a function that a child of
 # ours calls with a folder, or a command that gets the folder as its last word.
 RIGHTS = {
@@ -98,8 +127,16 @@ RIGHTS = {
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", ROOM, "sh"],
         "user.max_user_namespaces above 0, outside of a chroot, or docker run with "
         "--security-opt seccomp=unconfined"),
+    "programs of other machines": ("to say what runs them",
+        ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "binfmt_misc", "none"],
+        "Linux 6.7 with binfmt_misc and user namespaces, or binfmt-support with its lists of qemu"),
     "processes": ("to look into processes that are not dumpable", look_into_a_process,
         "root, in a container with the capability SYS_PTRACE"),
+    "freezer": ("to freeze processes by a control group", freeze_a_process,
+        "root, outside of a container, or docker run --privileged"),
+    "memory limits": ("a control group with little memory", limit_memory,
+        "root, outside of a container; with cgroup v2 a group whose cgroup.subtree_control has "
+        "memory"),
     "terminals": ("a terminal of its own", open_terminal, "a /dev/pts"),
     "limits": ("a user namespace with limits of its own", forbid_watches,
         "user.max_user_namespaces above 0 and a /proc/sys that can be written, outside of a "
@@ -107,15 +144,13 @@ RIGHTS = {
 }
 
 
-def call_in_child(function, folder):
-    """The error of function(folder), as text; "" when it has none."""
+def text_of_child(do):
+    """What do() returns in a forked process, as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            function(folder)
-        except OSError as error:
-            os.write(writer, os.strerror(error.errno).encode())
+            os.write(writer, str(do()).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -123,6 +158,18 @@ def call_in_child(function, folder):
         text = answer.read()
     os.waitpid(child, 0)
     return text
+
+
+def call_in_child(function, folder):
+    """The error of function(folder), as text; "" when it has none."""
+    def call():
+        try:
+            function(folder)
+        except OSError as error:
+            return os.strerror(error.errno)
+        return ""
+
+    return text_of_child(call)
 
 
 def run_in_child(command, folder):

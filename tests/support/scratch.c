@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void write_template(char path[SCRATCH_PATH])
@@ -47,4 +48,26 @@ int scratch_file(char path[SCRATCH_PATH])
 		abort();
 	}
 	return fd;
+}
+
+void scratch_listen(struct scratch_listener *listener)
+{
+	struct sockaddr_un *address = &listener->address;
+	scratch_folder(listener->folder);
+	address->sun_family = AF_UNIX;
+	snprintf(
+		address->sun_path, sizeof(address->sun_path), "%.90s/berth.sock", listener->folder);
+	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(listener->fd, (struct sockaddr *)address, sizeof(*address)) != 0 ||
+		listen(listener->fd, 8) != 0) {
+		perror(address->sun_path);
+		abort();
+	}
+}
+
+void scratch_listen_end(struct scratch_listener *listener)
+{
+	close(listener->fd);
+	unlink(listener->address.sun_path);
+	rmdir(listener->folder);
 }

@@ -5,6 +5,8 @@
 #ifndef TESTS_SUPPORT_SCRATCH_H
 #define TESTS_SUPPORT_SCRATCH_H
 
+#include <sys/un.h>
+
 enum { SCRATCH_PATH = 256 };
 
 /* Each makes one, empty and for the owner alone, and fills in its path; they abort on failure. */
@@ -16,5 +18,16 @@ void scratch_folder(char path[SCRATCH_PATH]);
 void scratch_memory_folder(char path[SCRATCH_PATH]);
 /* Returns a descriptor that reads and writes it. */
 int scratch_file(char path[SCRATCH_PATH]);
+
+/* A socket that listens, berth.sock in a folder of its own. */
+struct scratch_listener {
+	char folder[SCRATCH_PATH];
+	struct sockaddr_un address;
+	int fd;
+};
+
+void scratch_listen(struct scratch_listener *listener);
+/* Closes it and removes both. */
+void scratch_listen_end(struct scratch_listener *listener);
 
 #endif

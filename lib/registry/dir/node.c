@@ -100,6 +100,7 @@ static int look_at_owner(struct dir_node *node, const char *path, struct err *er
 		return dir_errno(err, error, "test the owner's lock of", path);
 	}
 	close(fd);
+	node->owner_device = stat.st_dev;
 	node->owner_inode = stat.st_ino;
 	if (lock.l_type != F_UNLCK) {
 		node->kind = DIR_EPHEMERAL;

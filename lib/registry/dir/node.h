@@ -52,7 +52,9 @@ struct dir_node {
 	int fd; /* the directory, O_PATH; -1 when absent */
 	dev_t device;
 	ino_t inode;
-	ino_t owner_inode; /* of _owner; 0 in a persistent node */
+	/* Of _owner, which some overlays say is on another device than its directory. */
+	dev_t owner_device;
+	ino_t owner_inode; /* 0 in a persistent node */
 };
 
 struct dir_child {

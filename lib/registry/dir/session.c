@@ -31,7 +31,7 @@ static struct dir_owned *find(const struct dir_session *session, const struct di
 {
 	for (size_t i = 0; node->owner_inode != 0 && i < session->count; i++) {
 		if (session->owned[i].inode == node->owner_inode &&
-			session->owned[i].device == node->device) {
+			session->owned[i].device == node->owner_device) {
 			return &session->owned[i];
 		}
 	}
@@ -43,10 +43,15 @@ bool dir_session_owns(const struct dir_session *session, const struct dir_node *
 	return find(session, node) != NULL;
 }
 
-/* The empty file tells those who look that the owner has not died. */
+/*
+ * The empty file tells those who look that the owner has not died. A child that writes a file has a
+ * copy of the descriptor for a moment, which would keep the lock.
+ */
 static void end(const struct dir_owned *owned)
 {
+	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 	(void)!ftruncate(owned->fd, 0);
+	(void)fcntl(owned->fd, F_OFD_SETLK, &lock);
 	close(owned->fd);
 }
 
@@ -127,7 +132,7 @@ static bool still_ours(int root_fd, const char *path, int fd, const struct stat 
 	struct dir_node node;
 	bool ours = dir_node_open(&node, root_fd, path, strlen(path), &ignored) == 0 &&
 		node.kind != DIR_ABSENT && node.owner_inode == owner->st_ino &&
-		node.device == owner->st_dev && fcntl(fd, F_OFD_SETLK, &lock) == 0;
+		node.owner_device == owner->st_dev && fcntl(fd, F_OFD_SETLK, &lock) == 0;
 	dir_node_close(&node);
 	return ours;
 }

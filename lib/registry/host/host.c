@@ -47,6 +47,7 @@ struct host_backend {
 	char session_name[96];
 	int session_timeout_ms;
 	int64_t heard_ms;
+	int64_t first_heard_ms; /* by what the stream began with */
 
 	struct list tasks; /* `tag` 0: not asked yet */
 	json_t *drops;     /* watches that are to end: an array of objects */
@@ -130,10 +131,17 @@ static void take_container(struct host_backend *host, const json_t *event)
 		host->base.core.core, json_is_object(container) ? container : NULL);
 }
 
+static void hear(struct host_backend *host, int64_t heard_ms)
+{
+	host->heard_ms = heard_ms > host->heard_ms ? heard_ms : host->heard_ms;
+}
+
 static void take_state(struct host_backend *host, const json_t *event, bool connected)
 {
 	const char *why = text_of(event, "why");
 	if (connected) {
+		/* The next answers may come before the first confirmation, or without any. */
+		hear(host, host->first_heard_ms);
 		report_state(host, REGISTRY_CONNECTED, "by the host's agent");
 	} else {
 		report_state(host, REGISTRY_AWAY,
@@ -141,6 +149,18 @@ static void take_state(struct host_backend *host, const json_t *event, bool conn
 		fail_all(host, "the host's agent cannot reach its registry");
 	}
 	host->confirm_wanted = connected;
+}
+
+/* A host's agent that has never heard its registry hears it later than it was asked, if at all. */
+static void take_first_age(struct host_backend *host, const json_t *age, bool connected)
+{
+	int64_t asked_ms = client_stream_asked_ms(host->stream);
+	json_int_t age_ms = json_integer_value(age);
+	if (json_is_integer(age) && age_ms >= 0 && age_ms < asked_ms) {
+		host->first_heard_ms = asked_ms - age_ms;
+	} else {
+		host->first_heard_ms = age || connected ? INT64_MIN : asked_ms;
+	}
 }
 
 static void on_subscribed(struct host_backend *host, const json_t *event)
@@ -153,8 +173,10 @@ static void on_subscribed(struct host_backend *host, const json_t *event)
 	if (host->stream_id[strspn(host->stream_id, "0123456789abcdef")]) {
 		*host->stream_id = '\0'; /* it is to be part of a request */
 	}
+	bool connected = json_is_true(json_object_get(event, "connected"));
+	take_first_age(host, json_object_get(event, "heard_ms"), connected);
 	take_container(host, event);
-	take_state(host, event, json_is_true(json_object_get(event, "connected")));
+	take_state(host, event, connected);
 }
 
 static struct registry_task *find_asked(struct host_backend *host, uint64_t id)
@@ -201,8 +223,7 @@ static void on_confirmed(struct host_backend *host, const json_t *event)
 	host->confirm_id = 0;
 	bool confirmed = json_is_integer(heard) && json_integer_value(heard) >= 0;
 	if (confirmed && json_integer_value(heard) < host->confirm_asked_ms) {
-		int64_t heard_ms = host->confirm_asked_ms - json_integer_value(heard);
-		host->heard_ms = heard_ms > host->heard_ms ? heard_ms : host->heard_ms;
+		hear(host, host->confirm_asked_ms - json_integer_value(heard));
 	}
 	while ((task = find_asked(host, id)) != NULL) {
 		if (!confirmed) {

@@ -205,7 +205,7 @@ struct field {
 	size_t offset;     /* in the struct */
 	size_t size;       /* NUMBER */
 	size_t len_offset; /* DATA: of its length, a size_t */
-	bool is_late;      /* FLAG: frames of 0.1.0 end before it, and it is false there */
+	bool is_late; /* FLAG: the frame of 0.1.0 ends before it, as ours does when it is false */
 };
 
 #define MEMBER(type, member) .offset = offsetof(struct type, member)
@@ -352,7 +352,9 @@ static void put_field(struct buffer *out, const struct field *field, const char 
 		put_number(out, load_number(member, field->size), (unsigned)field->size);
 		break;
 	case FLAG:
-		put_number(out, *(const bool *)member, 1);
+		if (*(const bool *)member || !field->is_late) {
+			put_number(out, *(const bool *)member, 1);
+		}
 		break;
 	case CHOICE:
 		put_number(out, load_number(member, sizeof(unsigned)), 1);

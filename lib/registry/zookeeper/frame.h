@@ -17,7 +17,8 @@
  *
  * The hello may ask the worker to end, and to leave the session, when the agent has sent nothing
  * for the session's timeout: the client library would keep the session of a frozen agent for ever.
- * The agent then says something every quarter of it. A hello of 0.1.0 ends before that wish.
+ * The agent then says something every quarter of it. A hello of 0.1.0 ends before that wish, and a
+ * worker of 0.1.0 ends when it sees one.
  *
  * Decoders check every length and reject surplus bytes; their results are borrowed from the frame.
  * Encoders append a whole frame, or nothing and mark the buffer as failed.

@@ -42,7 +42,7 @@ static int64_t quiet_ms(const struct registry_zk *zk)
 static int64_t alive_deadline_ms(const struct registry_zk *zk)
 {
 	int timeout_ms = zk->session.timeout_ms ? zk->session.timeout_ms : zk->wanted_timeout_ms;
-	return zk->ends_in_silence && zk->worker.fd >= 0
+	return registry_zk_wants_end_in_silence(zk) && zk->worker.fd >= 0
 		? zk->said_ms + timeout_ms / QUIET_A_SESSION
 		: INT64_MAX;
 }

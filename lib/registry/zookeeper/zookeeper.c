@@ -86,7 +86,7 @@ static int spawn_worker(struct registry_zk *zk, struct err *err)
 		.auth = zk->auth,
 		.credential = zk->credential,
 		.tls = zk->tls,
-		.ends_in_silence = zk->ends_in_silence,
+		.ends_in_silence = registry_zk_wants_end_in_silence(zk),
 	};
 	memcpy(hello.session_password, zk->session.password, sizeof(hello.session_password));
 	int code = zk_worker_process_start(&zk->worker, &hello, err);
@@ -103,6 +103,7 @@ static void start_worker(struct registry_zk *zk)
 	zk->restart_at_ms = INT64_MAX;
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
 	zk->worker_complained = false;
+	zk->worker_spoke = false;
 	zk->closed = 0;
 	zk->started_ms = clock_monotonic_ms();
 	zk->said_ms = zk->started_ms;
@@ -218,6 +219,14 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 	return 0;
 }
 
+static void note_word(struct registry_zk *zk)
+{
+	zk->worker_spoke = true;
+	if (registry_zk_wants_end_in_silence(zk)) {
+		zk->silent_ends = 0;
+	}
+}
+
 /*
  * -1 when the worker sends an invalid frame. Callbacks may queue requests, but do not touch
  * worker.in.
@@ -235,6 +244,7 @@ static int handle_frames(struct registry_zk *zk)
 			rc = (int)len;
 			break;
 		}
+		note_word(zk);
 		if (count == FRAMES_AT_ONCE) {
 			zk->frames_wait = true;
 			break;
@@ -287,6 +297,7 @@ static void listen_to_worker(struct registry_zk *zk)
 			registry_zk_attempt_failed(zk, "the ZooKeeper worker ended");
 		}
 		drop_worker(zk, "the ZooKeeper worker ended");
+		zk->silent_ends += !zk->worker_spoke;
 		registry_zk_log(zk,
 			registry_zk_warning_due(zk) ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
 			"the ZooKeeper worker %s; starting another one",

@@ -105,6 +105,8 @@ struct registry_zk {
 	/* the worker */
 	int epoll_fd;
 	struct zk_worker_process worker;
+	bool worker_spoke;
+	unsigned silent_ends; /* workers in a row that ended without a word */
 	bool polls_writing;
 	struct registry_zk_quota quota;
 	bool frames_wait; /* whole ones are in worker.in: the loop serves others first */
@@ -156,6 +158,15 @@ struct registry_zk {
 	struct list finished;     /* handed back in the next dispatch() */
 	int64_t now_ms;
 };
+
+/*
+ * Whether the worker is asked to end in silence. A worker of 0.1.0 ends at such a hello, without a
+ * word; after two of these one is not asked.
+ */
+static inline bool registry_zk_wants_end_in_silence(const struct registry_zk *zk)
+{
+	return zk->ends_in_silence && zk->silent_ends % 3 != 2;
+}
 
 /* The tag of requests that belong to no task, but to the contact with the server. */
 #define REGISTRY_ZK_TAG_CONTACT UINT32_MAX

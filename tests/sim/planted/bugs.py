@@ -3,7 +3,8 @@
 Each was in this tree, in ZooKeeper's clients or in an agent that this one replaces, or is what
 users of such agents complain about. A bug is a source, the text that is there exactly once, and the
 text that takes its place: a change of the source that moves the text makes the list fail. Where two
-places of the source prevent the bug, `more` has the second one.
+places of the source prevent the bug, `more` has the second one. `world` has the options of
+tests/sim/sim for the world in which it shows.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ class Bug:
     text: str
     planted: str
     more: dict[str, str] = dataclasses.field(default_factory=dict)
+    world: tuple[str, ...] = ()
 
     def plant(self, source):
         """The text of the source with the bug."""
@@ -25,6 +27,8 @@ class Bug:
             source = source.replace(text, planted)
         return source
 
+
+ON_HOST = ("--bridge",)
 
 BUGS = [
     Bug(
@@ -179,14 +183,14 @@ static enum announce_action decide_down""",
     Bug(
         "an imported member that has left stays",
         "lib/registry/registry.c",
-        "	registry_mounts_notified(core, path, kind, gone);\n",
+        "		registry_mounts_notified(core, here, kind, gone);\n",
         "",
     ),
     Bug(
         "an output keeps an instance that has left",
-        "agent/output/output.c",
-        "bool changes = event == CACHE_UPDATED || event == CACHE_DELETED;",
-        "bool changes = event == CACHE_UPDATED;",
+        "agent/output/source.c",
+        "	if (event != CACHE_STALE) {",
+        "	if (event != CACHE_STALE && event != CACHE_DELETED) {",
     ),
     Bug(
         "each run of a command leaves a descriptor open",
@@ -240,8 +244,8 @@ static enum announce_action decide_down""",
     Bug(
         "an output writes what is not confirmed",
         "agent/output/output.c",
-        "	if (picture.confirmed) {",
-        "	if (picture.confirmed || output) {",
+        "	bool confirmed = paths[0].confirmed;",
+        "	bool confirmed = true;",
         {
             "	case CACHE_UNAVAILABLE:\n		wait_for_registry(output);": (
                 "	case CACHE_UNAVAILABLE:\n		attempt(output);"
@@ -251,14 +255,14 @@ static enum announce_action decide_down""",
     Bug(
         "the age of a stale answer is ten times too high",
         "agent/api/lookup.c",
-        "cache_answer_age_ms(api->cache, answer, now_ms) + 999) / 1000)",
-        "cache_answer_age_ms(api->cache, answer, now_ms) + 99) / 100)",
+        "cache_answer_age_ms(cache, answer, now_ms) + 999) / 1000)",
+        "cache_answer_age_ms(cache, answer, now_ms) + 99) / 100)",
     ),
     Bug(
         "a stream never says that it is stale",
         "agent/api/watch.c",
-        "	api_stream_send(&watch->stream, names[event],\n"
-        "		path ? buffer_text(&members) : api_stream_heard(api, heard));",
+        "	api_stream_send(&watch->stream, names[event],\n		path "
+        "? buffer_text(&members) : api_stream_heard(watch->stream.cache, heard));",
         "	if (path) {\n"
         "		api_stream_send(&watch->stream, names[event], buffer_text(&members));\n	}",
         {"watch_of(stream)->observer.state == CACHE_OBSERVER_STALE": "!stream"},
@@ -285,7 +289,7 @@ static enum announce_action decide_down""",
         "a look-up that waits for a read as well is a hit however long it waited",
         "agent/api/lookup.c",
         "	bool hits = lookup->confirming &&\n"
-        "		cache_answer_confirmed(api->cache, answer, -1, clock_monotonic_ms());",
+        "		cache_answer_confirmed(cache, answer, -1, clock_monotonic_ms());",
         "	bool hits = lookup->confirming;",
     ),
     Bug(
@@ -342,10 +346,9 @@ static enum announce_action decide_down""",
             "		node && is_late; node = cache_node_next(&cache->table, node)) {\n"
             "		touch(cache, node);\n	}\n"
             "	is_late = false;\n",
-            "	cache_written_forget(&cache->follow);\n	evict(cache);":
-            "	cache_written_forget(&cache->follow);\n"
+            "	evict(cache);\n	if (written) {":
             "	if (is_late) {\n		cache_go_on(&cache->turn);\n	}\n"
-            "	evict(cache);",
+            "	evict(cache);\n	if (written) {",
         },
     ),
     Bug(
@@ -361,5 +364,106 @@ static enum announce_action decide_down""",
         "agent/shared/map.c",
         "load(&slot[SHARED_S_SEQUENCE]) + 1, memory_order_release);",
         "load(&slot[SHARED_S_SEQUENCE]) - 1, memory_order_release);",
+    ),
+    Bug(
+        "a dead container's record comes back after the bridge's restart",
+        "agent/bridge/bridge.c",
+        "	bridge_publish_forsake(bridge->publish);",
+        "	(void)bridge_publish_forsake;",
+        {"	expect_inherited(bridge, container);": "	(void)expect_inherited;"},
+        world=ON_HOST,
+    ),
+    Bug(
+        "the records of a container that went while the bridge was away stay",
+        "agent/bridge/bridge.c",
+        "	bridge_publish_forsake(bridge->publish);",
+        "	(void)bridge_publish_forsake;",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a bridge that starts takes out the records of living containers",
+        "agent/bridge/publish.c",
+        "		if (post->state == POST_INHERITED) {",
+        "		if (post->state != POST_LEAVING) {",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a bridge that starts again knows of no path of its predecessor's",
+        "agent/bridge/bridge.c",
+        "		.inherited = environment->inherited,\n		.session_is_saved",
+        "		.session_is_saved",
+        world=ON_HOST,
+    ),
+    Bug(
+        "the policy is forgotten at a reload",
+        "agent/bridge/bridge.c",
+        "set_policy(bridge, bridge->containers[i]);\n	}\n	plan(bridge);",
+        "(void)set_policy;\n	}\n	plan(bridge);",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a record that a new policy refuses stays",
+        "agent/bridge/container.c",
+        "	release(container, claim, why);\n	claim->changed = true;",
+        "	claim->changed = true;",
+        world=ON_HOST,
+    ),
+    Bug(
+        "the policy of the first container is that of all",
+        "agent/bridge/bridge.c",
+        "bridge_policy_find(bridge->config, bridge_container_name(container)),",
+        "bridge_policy_find(bridge->config, bridge_container_name(bridge->count\n"
+        "				? bridge->containers[0] : container)),",
+        world=ON_HOST,
+    ),
+    Bug(
+        "two containers' identities are swapped: the announcements are anybody's",
+        "agent/bridge/publish.c",
+        "	return strcmp(post->container, container) == 0;",
+        "	return strlen(post->container) == strlen(container);",
+        world=ON_HOST,
+    ),
+    Bug(
+        "two containers' identities are swapped: a socket is anybody's after an upgrade",
+        "agent/bridge/socket.c",
+        "if (socket->fd >= 0 && strcmp(socket->container, name) == 0 &&\n"
+        "			is_place(&socket->place, place)) {",
+        "if (socket->fd >= 0) {\n(void)name;\n(void)place;",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a container that has gone leaves its records",
+        "agent/bridge/bridge.c",
+        "	bridge_container_destroy(bridge->containers[at], true);",
+        "	bridge_container_destroy(bridge->containers[at], false);",
+        world=ON_HOST,
+    ),
+    Bug(
+        "the end of an owner is seen by the next look without an event alone",
+        "agent/bridge/container.c",
+        "		container->look_at_ms = now_ms;\n	} else",
+        "	} else",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a container's first answers have no age",
+        "lib/registry/host/host.c",
+        "		hear(host, host->first_heard_ms);",
+        "		(void)host->first_heard_ms;",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a silence lasts until the next look-up",
+        "agent/cache/heard.c",
+        "		timer_start(&heard->again, AGAIN_MS);",
+        "		(void)AGAIN_MS;",
+        world=ON_HOST,
+    ),
+    Bug(
+        "a container takes its own lock for the registration",
+        "agent/component/outcome.c",
+        "	enum announce_state state = outcome->hosted ? state_of(outcome, own) : own;",
+        "	enum announce_state state = own;\n	(void)state_of;",
+        world=ON_HOST,
     ),
 ]

@@ -55,6 +55,14 @@ ParameterizedTestParameters(name, means_these_places)
 		{ "c1.components.prod.web.joe.users", "N/users/joe/web/prod/components/c1", "" },
 		{ "db.services", "N/services|/db N/users/services/db", "" },
 		{ "db", "N/db N/users/db", "" },
+		{ "prod.web.joe.east.net",
+			"N/net/east/joe|/web/prod I/net/east/users/joe/web/prod "
+			"I/net/east/users/joe/services|/web/prod",
+			"" },
+		{ "_http._tcp.db.services.east.net.berth",
+			"N/net/east/services|/db N/net/east/users/services/db", "http" },
+		{ "east.net", "N/net|/east N/users/net/east", "" },
+		{ "net", "N/net N/users/net", "" },
 		{ "/services", "C/services", "" },
 		{ "/users/joe/web/prod/components", "C/users/joe/web/prod/components", "" },
 		{ "/", "C/", "" },
@@ -79,7 +87,7 @@ ParameterizedTest(struct row *row, name, means_these_places)
 	name_read(&meaning, row->name, "berth");
 	write_places(places, sizeof(places), &meaning);
 	cr_expect_str_eq(places, row->places, "%s: %s", row->name, places);
-	cr_expect_str_eq(meaning.service, row->service, "%s", row->name);
+	cr_expect_str_eq(meaning.service ? meaning.service : "", row->service, "%s", row->name);
 	name_meaning_finish(&meaning);
 }
 
@@ -105,6 +113,9 @@ ParameterizedTestParameters(name, of_a_path)
 	static struct row rows[] = {
 		{ "/users/joe/web/prod/components/c1", "prod.web.joe", "" },
 		{ "/users/joe/web/prod", "prod.web.joe", "" },
+		{ "/net/east/users/joe/web/prod/components/c1", "prod.web.joe.east.net", "" },
+		{ "/net/east/services/db", "db.services.east.net", "" },
+		{ "/net/east", "east.net", "" },
 		{ "/users/joe/services/web/prod/components/c1", "prod.web.joe", "" },
 		{ "/users/joe/web/prod/other/c1", "c1.other.prod.web.joe.users", "" },
 		{ "/users/joe/web/prod/components/c1/deep", "deep.c1.components.prod.web.joe.users",

@@ -205,7 +205,8 @@ static struct subscription *open_stream(bool delta)
 /* Whether what the test has asked for has been read. */
 static bool world_known(void)
 {
-	struct follow_user user = { .on_change = NULL };
+	const struct follow_owner owner = { .on_change = NULL };
+	struct follow_user user = { .owner = &owner };
 	cr_assert(follow_take(world, &user, "prod.web.joe", strlen("prod.web.joe")));
 	bool known = follow_known(user.follow);
 	follow_release(&user, 0);

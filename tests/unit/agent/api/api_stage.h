@@ -28,11 +28,19 @@ static struct {
 	int client;
 	const char *state; /* of the agent, in GET /v1/agent */
 	int uptime;
-	const char *unready; /* the reason why it is not ready; NULL: it is */
+	const char *unready;         /* the reason why it is not ready; NULL: it is */
+	struct component *component; /* the only one, or NULL */
+	struct check_set *checks;    /* or NULL */
+	char acts[256];              /* what it was ordered to do: "drain web 'reason' 5000; " */
+	bool saves;                  /* a drain has to be saved first */
+	json_t *problems;            /* of a reload */
+	json_t *container;           /* of GET /v1/bridge; NULL: there is none */
+	bool wanted_body;            /* of the last request */
 } stage;
 
 static inline void handle(struct http_request *request)
 {
+	stage.wanted_body = api_wants_body(stage.api, request);
 	api_on_request(stage.api, request);
 }
 
@@ -49,25 +57,63 @@ static inline void turn(void)
 static inline struct component *find(void *context, size_t index)
 {
 	(void)context;
-	(void)index;
-	return NULL;
+	return index == 0 ? stage.component : NULL;
 }
 
 static inline struct check *find_check(void *context, size_t index)
 {
 	(void)context;
-	(void)index;
-	return NULL;
+	return stage.checks ? check_set_at(stage.checks, index) : NULL;
+}
+
+static inline void carry_out(struct api_act *act, struct err *err)
+{
+	static const char *const words[] = { [API_DRAIN] = "drain",
+		[API_UNDRAIN] = "undrain",
+		[API_UNDAMP] = "undamp",
+		[API_RELOAD] = "reload" };
+	size_t len = strlen(stage.acts);
+	if (act->component && strcmp(act->component, "nobody") == 0) {
+		err_set(err, BERTH_PATH_NOT_FOUND, "no component is named nobody");
+		return;
+	}
+	snprintf(stage.acts + len, sizeof(stage.acts) - len, "%s %s '%s' %lld%s; ",
+		words[act->kind], act->component ? act->component : "-",
+		act->reason ? act->reason : "", (long long)act->for_ms, act->dry_run ? " dry" : "");
+	act->is_being_saved = stage.saves && act->kind != API_RELOAD;
+	act->result = act->kind == API_RELOAD ? json_incref(stage.problems) : NULL;
+	act->changes = act->dry_run && !stage.problems ? json_pack("[s]", "a change") : NULL;
 }
 
 static inline int act(void *context, struct api_act *act, struct err *err)
 {
 	(void)context;
-	if (act->kind == API_STATUS) {
+	switch (act->kind) {
+	case API_STATUS:
 		act->result = json_pack(
 			"{s:s, s:i}", "state", stage.state, "uptime", stage.uptime++);
-	} else if (act->kind == API_READY && stage.unready && !act->away_ok) {
-		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "%s", stage.unready);
+		break;
+	case API_READY:
+		if (stage.unready && !act->away_ok) {
+			err_set(err, BERTH_REGISTRY_UNAVAILABLE, "%s", stage.unready);
+		}
+		break;
+	case API_BRIDGE:
+		if (!stage.container) {
+			err_set(err, BERTH_PATH_NOT_FOUND, "there is no such container");
+			break;
+		}
+		act->result = json_pack("{s:[O], s:s}", "containers", stage.container, "for",
+			act->container ? act->container : "everybody");
+		break;
+	case API_UPDATE_METRICS:
+		break;
+	case API_DRAIN:
+	case API_UNDRAIN:
+	case API_UNDAMP:
+	case API_RELOAD:
+		carry_out(act, err);
+		break;
 	}
 	return err->code;
 }
@@ -80,7 +126,7 @@ static inline void open_api(void)
 	static const struct api_options options = { .version = "0",
 		.max_watchers = MAX_WATCHERS,
 		.heartbeat_interval_ms = HEARTBEAT_S * 1000 };
-	static const struct cache_options cache_options = { .max_size_bytes = 4 * 1024 * 1024,
+	static const struct cache_options cache_options = { .max_size_bytes = 64 * 1024 * 1024,
 		.confirm_ms = CONFIRM_S * 1000,
 		.resync_ms = 1000,
 		.release_rendering = api_release_rendering };

@@ -134,3 +134,42 @@ Test(api_lookup, a_path_that_is_not_known_gets_a_failure)
 	const char *answer = http_stage_receive(stage.client);
 	cr_assert(strstr(answer, "HTTP/1.1 504 "), "%s", answer);
 }
+
+/* ---- filters ---- */
+
+Test(api_lookup, endpoints_are_chosen_by_scope_api_and_protocol)
+{
+	static const struct {
+		const char *query;
+		bool in, out; /* which endpoint is shown */
+	} cases[] = {
+		{ "", true, true },
+		{ "?scope=internal", true, false },
+		{ "?scope=external", false, true },
+		{ "?scope=internal&api=inner", true, false },
+		{ "?api=outer", false, true },
+		{ "?protocol=q", false, true },
+		{ "?protocol=none", false, false },
+	};
+	memory_put(stage.registry, "/a",
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"outer\","
+		"\"addressType\":\"uri\",\"protocolType\":\"q\",\"addresses\":[{\"uri\":"
+		"\"http://out:1\"}]}],\"internal\":[{\"api\":\"inner\",\"addressType\":"
+		"\"uri\",\"protocolType\":\"p\",\"addresses\":[{\"uri\":\"http://in:2\"}]}]}");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static const char *const kinds[] = { "endpoints", "targets" };
+		for (size_t j = 0; j < 2; j++) {
+			char target[100];
+			snprintf(target, sizeof(target), "/v1/%s/a%s", kinds[j], cases[i].query);
+			const char *answer = ask(target);
+			cr_expect_eq(strstr(answer, "in:2") != NULL, cases[i].in, "%s: %s", target,
+				answer);
+			cr_expect_eq(strstr(answer, "out:1") != NULL, cases[i].out, "%s: %s",
+				target, answer);
+		}
+	}
+	cr_expect(has_status(ask("/v1/endpoints/a?scope=all"), 400));
+	cr_expect(has_status(ask("/v1/targets/a?scope="), 200), "an empty one is none");
+	cr_expect(has_status(get(stage.client, "/v1/targets/a", "Accept: image/png\r\n"), 406));
+	cr_expect(has_status(get(stage.client, "/v1/resolve/a", "Accept: image/png\r\n"), 406));
+}

@@ -1,6 +1,8 @@
 /* Which request goes where, and what every request shares. */
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -67,6 +69,7 @@ Test(api_routes, a_browser_gets_the_page)
 	const char *answer = get(stage.client, "/", "Accept: text/html,*/*;q=0.8\r\n");
 	cr_expect(has(answer, "Content-Type: text/html") && has(answer, "<script>"));
 	cr_expect(has(answer, "Content-Security-Policy: default-src 'none'"));
+	cr_expect(has(answer, "Cache-Control: no-cache\r\n"));
 	cr_expect(has(get(stage.client, "/", ""), "Content-Type: application/json"));
 }
 
@@ -133,9 +136,112 @@ Test(api_routes, the_metrics_count_what_is_there)
 	const char *answer = get(stage.client, "/metrics", "");
 	cr_expect(has(answer, "\nberth_watchers 1\n"), "%s", answer);
 	cr_expect(has(answer, "\nberth_registry_connected 1\n"));
+	cr_expect(has(answer, "\nberth_lookups_total{result=\"miss\"} 1\n"), "%s", answer);
+	double seconds = -1;
+	const char *sum = strstr(answer, "\nberth_lookup_duration_seconds_sum ");
+	cr_expect(sum && sscanf(sum, "\nberth_lookup_duration_seconds_sum %lf", &seconds) == 1 &&
+			seconds > 0 && seconds < 60,
+		"%f", seconds);
 	cr_expect(has(answer, "Content-Type: text/plain; version=0.0.4\r\n"));
 	answer = get(stage.client, "/metrics", "Accept: application/openmetrics-text\r\n");
 	cr_expect(has(answer, "Content-Type: application/openmetrics-text;"));
 	cr_expect(has(answer, "\n# EOF\n"));
 	close(other);
+}
+
+/* ---- further listeners ---- */
+
+#define RECORD(name, scope)                                                                        \
+	"\"" scope "\":[{\"api\":\"" name "\",\"addressType\":\"uri\",\"protocolType\":\"x\","     \
+	"\"addresses\":[{\"uri\":\"http://" name "\"}]}]"
+
+static int connect_further(const char *name)
+{
+	struct sockaddr_in address;
+	socklen_t len = sizeof(address);
+	size_t before = http_connections(http_stage.http);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(getsockname(http_further_fd(http_stage.http, name),
+			     (struct sockaddr *)&address, &len),
+		0);
+	cr_assert_eq(connect(fd, (const struct sockaddr *)&address, len), 0);
+	while (http_connections(http_stage.http) == before) {
+		http_stage_turn();
+	}
+	return fd;
+}
+
+Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
+{
+	enum { GUESTS, PARTNERS, LISTENERS };
+	static char *const trees[] = { "/pub/**", "/x/**" };
+	static const struct http_listen listens[] = { { "guests", "127.0.0.1:0", -1 },
+		{ "partners", "127.0.0.1:0", -1 } };
+	static const struct api_published published[] = { { "guests", trees, 1, true },
+		{ "partners", trees, 2, false } };
+	static const struct {
+		const char *target;
+		int status[LISTENERS];
+		bool secret[LISTENERS];
+	} cases[] = {
+		{ "/v1/resolve/pub/a", { 200, 200 }, { false, true } },
+		{ "/v1/records/pub", { 200, 200 }, { false, true } },
+		{ "/v1/endpoints/pub", { 200, 200 }, { false, true } },
+		{ "/v1/endpoints/pub?scope=external", { 200, 200 }, { false, false } },
+		{ "/v1/endpoints/pub?scope=internal", { 400, 200 }, { false, true } },
+		{ "/v1/targets/pub", { 200, 200 }, { false, true } },
+		{ "/v1/list/pub", { 200, 200 }, { false, false } },
+		{ "/v1/stat/pub/a", { 200, 200 }, { false, false } },
+		{ "/v1/resolve/x/a", { 404, 200 }, { false, true } },
+		{ "/v1/resolve/public/a", { 404, 404 }, { false, false } },
+		{ "/v1/list/", { 404, 404 }, { false, false } },
+		{ "/v1/find?under=/pub", { 404, 200 }, { false, true } },
+		{ "/v1/find?under=/", { 404, 404 }, { false, false } },
+		{ "/v1/find", { 404, 404 }, { false, false } },
+		{ "/v1/agent", { 404, 404 }, { false, false } },
+		{ "/live", { 404, 404 }, { false, false } },
+		{ "/", { 404, 404 }, { false, false } },
+	};
+	static const char *const folders[] = { "/pub", "/x", "/public" };
+	static const char *const paths[] = { "/pub/a", "/x/a", "/public/a" };
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		memory_put(stage.registry, folders[i], "");
+	}
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		memory_put(stage.registry, paths[i],
+			"{\"type\":\"JSONServiceRecord\"," RECORD("open", "external") "," RECORD(
+				"secret", "internal") "}");
+	}
+	const struct api_options options = { .version = "0",
+		.max_watchers = MAX_WATCHERS,
+		.published = published,
+		.published_count = LISTENERS };
+	api_set_options(stage.api, &options);
+	http_stage.options.further = listens;
+	http_stage.options.further_count = LISTENERS;
+	close(stage.client);
+	http_stage_open_again();
+	stage.client = http_stage_connect();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int j = 0; j < LISTENERS; j++) {
+			char text[200];
+			int client = connect_further(listens[j].name);
+			snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+				cases[i].target);
+			http_stage_send(client, text);
+			turn();
+			const char *answer = http_stage_ask_remote(client, "");
+			cr_expect(has_status(answer, cases[i].status[j]), "%s, %s: %s",
+				listens[j].name, cases[i].target, answer);
+			cr_expect_eq(has(answer, "secret"), cases[i].secret[j], "%s, %s: %s",
+				listens[j].name, cases[i].target, answer);
+			close(client);
+			turn();
+		}
+	}
+	static const char *const targets[] = { "/v1/resolve/pub/a", "/v1/records/pub",
+		"/v1/find?under=/pub" };
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		cr_expect(has(get(stage.client, targets[i], ""), "secret"), "the socket has all");
+	}
 }

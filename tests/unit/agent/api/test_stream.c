@@ -267,6 +267,7 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 		const char *parameters;
 		unsigned sequence;
 	} others[] = { { "recursive=no", 1 }, { "recursive=yes", 0 }, { "recursive=yes", 7 } };
+	char target[256];
 	const char *text;
 	int client;
 	make_tree();
@@ -278,6 +279,11 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 		close(client);
 		turn();
 	}
+	snprintf(target, sizeof(target), "/v1/watch/t/a?recursive=yes&after=%s-1", stream_id);
+	client = http_stage_connect();
+	expect_one(get(client, target, NDJSON), "RESYNC", "\"stream_id\":");
+	close(client);
+	turn();
 	client = come_again("recursive=yes", 1, &text);
 	cr_expect_eq(count(text, "RESYNC"), 0, "the others did not take it: %s", text);
 	close(client);
@@ -289,6 +295,12 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 	client = http_stage_connect();
 	text = get(client, "/v1/watch/t?after=1-2", NDJSON);
 	cr_expect(has_status(text, 400) && has(text, "the stream_id of a stream"), "%s", text);
+	static const char *const bad[] = { "-1-2-3", "%201-2-3", "%2B1-2-3", "1-2-3x", "1-2-",
+		"1-2", "x" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(target, sizeof(target), "/v1/watch/t?after=%s", bad[i]);
+		cr_expect(has_status(get(client, target, NDJSON), 400), "%s", target);
+	}
 	text = get(client, "/v1/watch/t", NDJSON "Last-Event-ID: of another server\r\n");
 	expect_one(text, "RESYNC", "\"snapshot\"");
 	close(client);

@@ -62,3 +62,10 @@ Test(allocate, a_code_that_means_no_memory_aborts, .signal = SIGABRT)
 {
 	(void)allocated_code(BERTH_FAILED);
 }
+
+Test(allocate, a_text_may_be_empty)
+{
+	char *text = allocate_format("%s", "");
+	cr_expect_str_eq(text, "");
+	free(text);
+}

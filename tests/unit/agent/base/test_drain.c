@@ -101,3 +101,36 @@ Test(drain, is_quiet_after_two_looks_in_a_row)
 	drain_end(&drain);
 	cr_assert(not(drain_is_quiet(&drain)));
 }
+
+Test(drain, its_end_is_shown_when_it_has_one)
+{
+	static const double ends[] = { 0.5, 1, 0 };
+	struct drain drain = { 0 };
+	for (int i = 0; i < 3; i++) {
+		drain_begin(&drain, "disk", ends[i], 0.25);
+		json_t *json = drain_json(&drain);
+		const json_t *until = json_object_get(json, "until");
+		cr_assert(eq(int, json_is_true(json_object_get(json, "active")), 1));
+		cr_assert(eq(dbl, json_number_value(until), i < 2 ? ends[i] + 0.25 : 0));
+		cr_assert(eq(int, json_is_null(until), i == 2));
+		json_decref(json);
+	}
+}
+
+Test(drain, members_that_are_missing_have_defaults)
+{
+	struct drain drain = { 0 };
+	drain_begin(&drain, "disk", 30, 100);
+	json_t *json = json_pack("{s:b}", "active", 1);
+	cr_assert(drain_from_json(&drain, json, 200));
+	cr_assert(drain.active);
+	cr_assert(zero(dbl, drain.since));
+	cr_assert(zero(dbl, drain.until));
+	cr_assert(eq(str, drain.reason, ""));
+	json_decref(json);
+	json = json_pack("{s:b, s:s}", "active", 0, "reason", "of one that is over");
+	cr_assert(drain_from_json(&drain, json, 200));
+	cr_assert(not(drain.active));
+	cr_assert(eq(str, drain.reason, ""));
+	json_decref(json);
+}

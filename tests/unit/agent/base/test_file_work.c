@@ -13,6 +13,7 @@
 
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
+#include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
@@ -191,4 +192,33 @@ Test(file_work, a_removal_that_fails_is_reported)
 {
 	failing_check("file", "open", EMFILE, write_and_remove, NULL);
 	failing_check("file", "fsync", EIO, write_and_remove, NULL);
+}
+
+Test(file_work, a_file_is_given_to_its_owner)
+{
+	static const struct {
+		uid_t user;
+		gid_t group;
+		unsigned expected_user, expected_group;
+	} cases[] = { { 4711, 4712, 4711, 4712 }, { 4711, (gid_t)-1, 4711, 0 },
+		{ (uid_t)-1, 4712, 0, 4712 }, { (uid_t)-1, (gid_t)-1, 0, 0 }, { 0, 0, 0, 0 } };
+	rights_needed("users");
+	cr_assert_eq(setegid(0), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err err = ERR_INIT;
+		struct stat status;
+		struct file_work work = {
+			.step = FILE_REPLACE,
+			.temporary = allocate_text(temporary),
+			.path = allocate_text(path),
+			.owner = { 0604, cases[i].user, cases[i].group },
+			.data = allocate_text("x"),
+			.len = 1,
+		};
+		cr_assert_eq(do_work(&work, &err), 0, "%s", err.msg);
+		cr_assert_eq(stat(path, &status), 0);
+		cr_expect_eq(status.st_uid, cases[i].expected_user);
+		cr_expect_eq(status.st_gid, cases[i].expected_group);
+		cr_expect_eq(status.st_mode & 07777, 0604);
+	}
 }

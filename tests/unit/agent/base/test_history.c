@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,4 +197,75 @@ Test(history, its_text_is_that_of_its_json_after_each_change)
 	check_text();
 	retry(2, "b", "failed", "again");
 	check_text();
+}
+
+Test(history, each_text_has_a_length_at_which_it_is_cut)
+{
+	static const struct {
+		const char *name;
+		size_t len;
+	} cases[] = { { "subject", 127 }, { "from", 31 }, { "to", 31 }, { "why", 319 },
+		{ "component", 127 }, { "output", 255 } };
+	char text[400];
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	history_add(history, 1,
+		&(struct transition){ .subject = text,
+			.from = text,
+			.to = text,
+			.why = text,
+			.component = text,
+			.output = text });
+	json_t *list = history_json(history, true);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(
+			strlen(text_at(list, 0, cases[i].name)), cases[i].len, "%s", cases[i].name);
+	}
+	json_decref(list);
+}
+
+Test(history, a_saved_repetition_is_one_of_more_than_once)
+{
+	static const struct {
+		const char *members;
+		double first, count; /* 0: not shown */
+	} cases[] = {
+		{ "", 0, 0 },
+		{ ",\"count\":1,\"first\":3", 0, 0 },
+		{ ",\"count\":0,\"first\":3", 0, 0 },
+		{ ",\"count\":-2,\"first\":3", 0, 0 },
+		{ ",\"count\":2,\"first\":3", 3, 2 },
+		{ ",\"count\":4294967295,\"first\":3", 3, 4294967295. },
+		{ ",\"count\":4294967296,\"first\":3", 0, 0 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[200];
+		snprintf(text, sizeof(text),
+			"[{\"time\":5,\"subject\":\"s\",\"from\":\"a\",\"to\":\"b\","
+			"\"why\":\"\"%s}]",
+			cases[i].members);
+		json_t *saved = json_loads(text, 0, NULL);
+		history_destroy(history);
+		history = history_create();
+		history_load(history, saved);
+		json_t *list = history_json(history, true);
+		cr_expect_eq(number_at(list, 0, "first"), cases[i].first, "%s", text);
+		cr_expect_eq(number_at(list, 0, "count"), cases[i].count, "%s", text);
+		cr_expect_null(json_object_get(json_array_get(list, 0), "output"));
+		json_decref(list);
+		json_decref(saved);
+	}
+}
+
+Test(history, outputs_outlast_a_load)
+{
+	history_add(history, 1,
+		&(struct transition){
+			.subject = "s", .from = "a", .to = "b", .why = "", .output = "secret" });
+	json_t *none = json_array();
+	history_load(history, none);
+	json_t *list = history_json(history, true);
+	cr_expect_str_eq(text_at(list, 0, "output"), "secret");
+	json_decref(list);
+	json_decref(none);
 }

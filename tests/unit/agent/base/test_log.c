@@ -2,8 +2,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/log.h"
@@ -131,4 +133,25 @@ Test(log, a_message_that_is_too_long_is_cut_and_errno_is_kept)
 	cr_expect_eq(errno, ENOSPC);
 	cr_expect_lt(strlen(logged()), 8192);
 	free(message);
+}
+
+Test(log, its_time_is_that_of_the_wall_clock)
+{
+	static const bool forms[] = { false, true };
+	for (int i = 0; i < 2; i++) {
+		struct tm parts;
+		int ms;
+		log_set(LOG_LEVEL_INFO, forms[i]);
+		time_t before = time(NULL);
+		log_info("a", "b");
+		time_t after = time(NULL);
+		const char *line = logged();
+		const char *text = forms[i] ? strstr(line, "\"time\":\"") : line;
+		cr_assert_not_null(text, "%s", line);
+		const char *rest = strptime(text + (forms[i] ? 8 : 0), "%Y-%m-%dT%H:%M:%S", &parts);
+		cr_assert(rest && sscanf(rest, ".%3dZ", &ms) == 1, "%s", line);
+		time_t shown = timegm(&parts);
+		cr_expect(before <= shown && shown <= after, "%s", line);
+		cr_expect(!forms[i] || strstr(line, "\"subject\":\"a\""), "%s", line);
+	}
 }

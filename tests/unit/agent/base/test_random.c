@@ -1,6 +1,8 @@
 #include "agent/base/random.h"
 
 #include <criterion/criterion.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 Test(random, jitter_is_between_half_and_the_whole)
 {
@@ -13,4 +15,23 @@ Test(random, jitter_is_between_half_and_the_whole)
 	}
 	cr_assert(least >= 500 && least < 510, "%d", (int)least);
 	cr_assert(most > 990 && most <= 1000, "%d", (int)most);
+}
+
+Test(random, two_processes_have_different_numbers)
+{
+	double first[2];
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+		cr_assert_eq(pipe(ends), 0);
+		pid_t pid = fork();
+		if (pid == 0) {
+			double number = random_unit();
+			_exit(write(ends[1], &number, sizeof(number)) != sizeof(number));
+		}
+		cr_assert_eq(read(ends[0], &first[i], sizeof(first[i])), sizeof(first[i]));
+		waitpid(pid, NULL, 0);
+		close(ends[0]);
+		close(ends[1]);
+	}
+	cr_assert_neq(first[0], first[1]);
 }

@@ -269,3 +269,30 @@ Test(state_file, a_removal_that_fails_is_reported)
 	failing_check("state file", "unlink", EIO, write_and_remove, NULL);
 	failing_check("state file", "fsync", EIO, write_and_remove, NULL);
 }
+
+/* The checksum is CRC-32 as zlib has it, for other programs that read the file. */
+Test(state_file, the_checksum_is_a_known_one)
+{
+	unsigned char bytes[256];
+	char raw[600];
+	struct err err = ERR_INIT;
+	for (int i = 0; i < 256; i++) {
+		bytes[i] = (unsigned char)i;
+	}
+	cr_assert_eq(state_file_write(
+			     directory, "drain", "drain", (const char *)bytes, sizeof(bytes), &err),
+		0);
+	size_t len = load_raw(raw, sizeof(raw) - 1);
+	raw[len - sizeof(bytes)] = '\0';
+	cr_expect(strstr(raw, "29058c73"), "%s", raw);
+	char *data;
+	cr_assert_eq(
+		state_file_read(directory, "drain", "drain", sizeof(bytes), &data, &len, &err), 0);
+	cr_expect_eq(len, sizeof(bytes));
+	cr_expect_eq(memcmp(data, bytes, len), 0);
+	free(data);
+	cr_expect_eq(
+		state_file_read(directory, "drain", "drain", sizeof(bytes) - 1, &data, &len, &err),
+		err.code);
+	cr_expect_neq(err.code, 0, "one byte more than allowed");
+}

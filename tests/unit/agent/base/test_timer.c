@@ -138,3 +138,15 @@ Test(timer, says_how_much_is_left)
 	timer_stop(&stage.timer);
 	ev_loop_destroy(stage.loop);
 }
+
+Test(timer, the_rest_of_its_time_is_in_milliseconds)
+{
+	struct stage stage;
+	begin(&stage);
+	timer_start(&stage.timer, 3600000);
+	int64_t left_ms = timer_left_ms(&stage.timer);
+	cr_assert(left_ms > 1800000 && left_ms <= 3600000, "%lld", (long long)left_ms);
+	timer_stop(&stage.timer);
+	cr_assert_eq(timer_left_ms(&stage.timer), 0);
+	ev_loop_destroy(stage.loop);
+}

@@ -1,10 +1,12 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "agent/base/trust.h"
@@ -175,4 +177,51 @@ Test(trust, names_and_links_that_are_too_long_are_not_followed)
 	char path[SCRATCH_PATH + 400];
 	snprintf(path, sizeof(path), "%s/long/%s", folder, name);
 	expect(path, BERTH_FAILED, "Too many levels");
+}
+
+Test(trust, a_user_trusts_root_and_himself)
+{
+	struct err err = ERR_INIT;
+	rights_needed("users");
+	cr_assert(zero(int, chmod(folder, 0755)));
+	cr_assert(zero(int, mkdir(in("own"), 0755)));
+	cr_assert(zero(int, mkdir(in("foreign"), 0755)));
+	cr_assert(zero(int, chown(in("own"), STRANGER, STRANGER)));
+	cr_assert(zero(int, chown(in("foreign"), STRANGER + 1, STRANGER + 1)));
+	chmod(in("state"), 0755);
+	cr_assert(zero(int, seteuid(STRANGER)));
+	expect(in("own"), 0, "");
+	expect(in("state"), 0, "");
+	expect(in("foreign"), BERTH_NO_PATH_PERMISSIONS,
+		"it belongs to user 4712, and not to root or the agent's user 4711");
+	cr_assert(zero(int, seteuid(0)));
+	expect(in("own"), BERTH_NO_PATH_PERMISSIONS, "it belongs to user 4711, and not to root");
+	const struct trust_rule rule = { .user = STRANGER };
+	cr_expect(zero(int, trust_check_way(&rule, in("own"), &err)));
+	const struct trust_rule nobody = { .user = 0 };
+	cr_expect(eq(int, trust_check_way(&nobody, in("own"), &err), BERTH_NO_PATH_PERMISSIONS));
+}
+
+Test(trust, links_are_followed_as_often_as_the_kernel_does)
+{
+	char name[32] = "state";
+	for (int i = 1; i <= 41; i++) {
+		char next[32];
+		snprintf(next, sizeof(next), "link%d", i);
+		cr_assert(zero(int, symlink(name, in(next))));
+		strcpy(name, next);
+		expect(in(name), i <= 40 ? 0 : BERTH_FAILED, i <= 40 ? "" : "Too many levels");
+	}
+}
+
+Test(trust, a_mount_may_be_read_only)
+{
+	int ours = open(folder, O_PATH | O_DIRECTORY);
+	int of_the_kernel = open("/sys", O_PATH | O_DIRECTORY);
+	struct statvfs status;
+	cr_assert(zero(int, statvfs("/sys", &status)));
+	cr_expect(not(trust_is_read_only(ours)));
+	cr_expect(eq(int, trust_is_read_only(of_the_kernel), (status.f_flag & ST_RDONLY) != 0));
+	close(ours);
+	close(of_the_kernel);
 }

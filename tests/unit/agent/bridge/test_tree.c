@@ -213,3 +213,33 @@ TREE_TEST(a_walk_has_bounds)
 	cr_expect_eq(
 		stage->directories, 33, "thirty-two below each other, and one that is too deep");
 }
+
+/* Directories with 40 letters each, and a last one, so that its path has so many bytes. */
+static int directories_of(struct stage *stage, size_t bytes)
+{
+	char path[LIMIT_PATH_BYTES + 64] = "";
+	size_t len = 0;
+	while (len < bytes) {
+		size_t more = bytes - len > 62 ? 40 : bytes - len - 1;
+		path[len++] = '/';
+		memset(path + len, 'd', more);
+		len += more;
+		path[len] = '\0';
+		mkdir(in(stage, path, ""), 0700);
+	}
+	cr_assert_eq(len, bytes);
+	cr_expect(walk(stage, 1000));
+	return stage->directories;
+}
+
+TREE_TEST(a_walk_leaves_out_paths_that_are_too_long)
+{
+	int most = directories_of(stage, LIMIT_PATH_BYTES);
+	cr_expect_eq(directories_of(stage, LIMIT_PATH_BYTES), most, "they are there");
+	char command[SCRATCH_PATH + 16];
+	snprintf(command, sizeof(command), "rm -rf %s/d*", stage->folder);
+	cr_assert_eq(system(command), 0);
+	cr_expect_eq(directories_of(stage, LIMIT_PATH_BYTES + 1), most - 1, "all but the last");
+	cr_assert_eq(system(command), 0);
+	cr_expect_eq(directories_of(stage, LIMIT_PATH_BYTES - 1), most);
+}

@@ -13,7 +13,9 @@ static const struct cache_filter whole = { .text = true,
 	.api = "classpath:a",
 	.type = "t",
 	.id = "i",
-	.persistence = "container" };
+	.persistence = "container",
+	.near = "eu",
+	.rank = 1 };
 
 Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 {
@@ -31,7 +33,8 @@ Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 
 Test(cache_filter, is_another_with_another_text)
 {
-	struct cache_filter others[] = { whole, whole, whole, whole, whole, whole, whole };
+	struct cache_filter others[] = { whole, whole, whole, whole, whole, whole, whole, whole,
+		whole };
 	others[0].text = false;
 	others[1].scope = "external";
 	others[2].protocol = "https";
@@ -39,6 +42,8 @@ Test(cache_filter, is_another_with_another_text)
 	others[4].type = "i";
 	others[5].id = "";
 	others[6].persistence = "contain";
+	others[7].near = "";
+	others[8].rank = 0;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		cr_expect_not(cache_filter_same(&whole, &others[i]), "%zu", i);
 		cr_expect_not(cache_filter_same(&others[i], &whole), "%zu", i);

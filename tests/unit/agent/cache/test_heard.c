@@ -470,6 +470,33 @@ Test(cache_heard, a_read_that_fails_is_silence_too)
 	cache_stage_close(&stage);
 }
 
+/* Nobody looks anything up meanwhile. */
+Test(cache_heard, a_silence_ends_when_the_server_answers_again)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	char log[16] = "";
+	open_now(&stage, CONFIRM_MS + 1);
+	struct cache_observer observer = { .on_event = on_event, .context = log };
+	observe(&stage, &observer);
+	memory_on_task(stage.registry, leave_unanswered, NULL);
+	wait_to_confirm(&stage, &waiting);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "S");
+	clock_shift_ms += 1100;
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "S", "it is asked in vain");
+	memory_on_task(stage.registry, NULL, NULL);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "S", "it is not asked yet");
+	clock_shift_ms += 1100;
+	memory_set_heard_ms(stage.registry, clock_monotonic_ms());
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "SF");
+	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}
+
 /* A moment later it would be taken for silent. */
 Test(cache_heard, a_server_that_answered_in_time_is_not_silent)
 {
@@ -536,5 +563,26 @@ Test(cache_heard, a_cache_may_end_while_it_waits_for_the_server)
 	memory_set_answering(stage.registry, true);
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.calls, 0);
+	cache_stage_close(&stage);
+}
+
+/* ---- the numbers for streams, the shared map and containers ---- */
+
+Test(cache_heard, the_age_of_what_was_heard_and_the_end_of_hits_are_for_others_to_use)
+{
+	struct cache_stage stage;
+	open_stage(&stage, 4000, 0);
+	int64_t now_ms = clock_monotonic_ms();
+	int64_t heard_ms = registry_heard_ms(stage.registry, now_ms);
+	cr_assert_eq(cache_confirm_ms(stage.cache), CONFIRM_MS);
+	cr_assert_eq(cache_heard_age_ms(stage.cache, now_ms), now_ms - heard_ms);
+	cr_assert_eq(cache_hits_until_ms(stage.cache, now_ms), heard_ms + CONFIRM_MS);
+	cr_assert(cache_is_connected(stage.cache));
+	memory_set_heard_ms(stage.registry, INT64_MIN);
+	cr_assert_eq(cache_heard_age_ms(stage.cache, now_ms), INT64_MAX);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cr_assert_not(cache_is_connected(stage.cache));
+	cr_assert_eq(cache_hits_until_ms(stage.cache, now_ms), 0);
 	cache_stage_close(&stage);
 }

@@ -2,6 +2,8 @@
 
 #include <criterion/criterion.h>
 
+#include <jansson.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -411,4 +413,102 @@ STAGED(records_are_refreshed_with_their_list)
 STAGED(endpoints_are_refreshed_with_their_list_and_the_record_above)
 {
 	refresh(stage, CACHE_ENDPOINTS, 1);
+}
+
+/* ---- nodes and lists for an agent in a container ---- */
+
+/* The answer as JSON: a new reference. */
+static json_t *look_at(struct cache_stage *stage, const char *path, enum cache_answer_kind kind)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, path, kind), 0, "%s", outcome.why);
+	json_t *json = json_loads(outcome.text, 0, NULL);
+	cr_assert_not_null(json, "%s", outcome.text);
+	return json;
+}
+
+STAGED(a_node_shows_its_stat_and_the_text_of_a_record_alone)
+{
+	static const struct {
+		const char *path;
+		const char *data;
+		const char *shown; /* NULL: nothing */
+	} cases[] = {
+		{ "/s/record", "{\"type\":\"JSONServiceRecord\"}",
+			"{\"type\":\"JSONServiceRecord\"}" },
+		{ "/s/damaged", "\xffJSONServiceRecord", "JSONServiceRecord" },
+		{ "/s/foreign", "a secret of another program", NULL },
+		{ "/s/empty", "", NULL },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memory_put(stage->registry, cases[i].path, cases[i].data);
+		json_t *node = look_at(stage, cases[i].path, CACHE_NODE);
+		const char *data = json_string_value(json_object_get(node, "data"));
+		cr_expect_eq(data != NULL, cases[i].shown != NULL, "%s", cases[i].path);
+		cr_expect(!data || strcmp(data, cases[i].shown) == 0, "%s", data);
+		cr_expect_eq(json_integer_value(json_object_get(node, "size")),
+			(json_int_t)strlen(cases[i].data));
+		cr_expect(json_is_false(json_object_get(node, "ephemeral")));
+		cr_expect_eq(json_object_size(node), cases[i].shown ? 7 : 6);
+		json_decref(node);
+	}
+	struct cache_outcome outcome;
+	cr_expect_eq(cache_stage_look(stage, &outcome, "/none", CACHE_NODE), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(
+		cache_stage_look(stage, &outcome, "/none", CACHE_NODE_LIST), BERTH_PATH_NOT_FOUND);
+}
+
+STAGED(a_list_of_a_node_has_the_names_and_apart_those_of_other_programs)
+{
+	static const struct {
+		const char *path;
+		const char *names;
+	} cases[] = {
+		{ "/s", "{\"names\":[\"a\",\"b\"],\"foreign\":[\"A%20b\",\"C\"]}" },
+		{ "/", "{\"names\":[\"s\"],\"foreign\":[]}" },
+		{ "/s/a", "{\"names\":[],\"foreign\":[]}" },
+	};
+	memory_put(stage->registry, "/s/A b", "");
+	memory_put(stage->registry, "/s/C", "");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *list = look_at(stage, cases[i].path, CACHE_NODE_LIST);
+		json_t *names = json_loads(cases[i].names, 0, NULL);
+		cr_expect_eq(json_object_size(list), 8);
+		cr_expect(json_equal(
+			json_object_get(list, "names"), json_object_get(names, "names")));
+		cr_expect(json_equal(
+			json_object_get(list, "foreign"), json_object_get(names, "foreign")));
+		json_decref(names);
+		json_decref(list);
+	}
+}
+
+/* ---- records as those outside see them ---- */
+
+STAGED(outside_a_record_has_no_internal_endpoints)
+{
+	static const struct cache_filter outside = { .outside = true };
+	static const char with[] = "{\"type\":\"JSONServiceRecord\",\"description\":\"d\\u202E\","
+				   "\"external\":[],\"internal\":[{\"api\":\"secret\","
+				   "\"addressType\":\"uri\",\"protocolType\":\"x\","
+				   "\"addresses\":[{\"uri\":\"http://in\"}]}]}";
+	static const char without[] = "{\"type\":\"JSONServiceRecord\"}";
+	static const char shown[] = "{\"type\":\"JSONServiceRecord\",\"description\":\"d\\u202e\","
+				    "\"external\":[],\"internal\":[]}";
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s/a", with);
+	memory_put(stage->registry, "/s/b", without);
+	memory_put(stage->registry, "/s/c", "{\"type\":\"JSONServiceRecord\"");
+	cr_assert_eq(
+		cache_stage_look_filtered(stage, &outcome, "/s/a", CACHE_RESOLVE, &outside), 0);
+	cr_expect_eq(strncmp(outcome.text, shown, strlen(shown)), 0, "%s", outcome.text);
+	cr_assert_eq(cache_stage_look_filtered(stage, &outcome, "/s", CACHE_RECORDS, &outside), 0);
+	char expected[1024];
+	snprintf(expected, sizeof(expected),
+		"{\"/s/a\":%s,\"/s/b\":{\"type\":"
+		"\"JSONServiceRecord\",\"external\":[],\"internal\":[]}}\n",
+		shown);
+	cr_expect_str_eq(outcome.text, expected);
+	cr_assert_eq(cache_stage_look_filtered(stage, &outcome, "/s/c", CACHE_RESOLVE, &outside),
+		BERTH_INVALID_RECORD);
 }

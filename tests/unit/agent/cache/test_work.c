@@ -181,17 +181,22 @@ static void begin_small_turns(struct cache_stage *stage, ev_prepare *prepare)
 	ev_prepare_start(stage->loop, prepare);
 }
 
+static size_t count_nodes(const char *text)
+{
+	size_t nodes = 0;
+	for (const char *at = text; (at = strstr(at, "\"/")); at++) {
+		nodes++;
+	}
+	return nodes;
+}
+
 /* The picture holds all nodes of the registry, and no other. */
 static void check_picture(struct watcher *watcher, const char *const *there, const char *gone)
 {
 	struct buffer text;
-	size_t nodes = 0;
 	buffer_init(&text, SIZE_MAX);
 	cache_write_snapshot(&watcher->observer, &text);
-	for (const char *at = buffer_text(&text); (at = strstr(at, "\"/")); at++) {
-		nodes++;
-	}
-	cr_assert_eq(nodes, TREES * (NODES + 1) + 1 + 2 - 1, "%zu", nodes);
+	cr_assert_eq(count_nodes(buffer_text(&text)), TREES * (NODES + 1) + 1 + 2 - 1);
 	for (; *there; there++) {
 		cr_assert_not_null(strstr(buffer_text(&text), *there), "%s", *there);
 	}
@@ -314,6 +319,170 @@ STAGED(snapshots_of_one_turn_are_written_once)
 	cr_assert_not_null(strstr(buffer_text(&other), "new"));
 	buffer_finish(&one);
 	buffer_finish(&other);
+	leave(first, TREES + 1);
+}
+
+enum { ALL_NODES = TREES * (NODES + 1) + 1, TURNS = 5 };
+
+/* Whether it is ready; half of a turn is for that. */
+static bool ask_for_snapshot(struct cache_stage *stage, struct watcher *watcher)
+{
+	uint64_t before = steps_of(stage);
+	bool ready = cache_snapshot_ready(&watcher->observer);
+	cr_assert_leq(steps_of(stage) - before, CACHE_TURN_STEPS / 2);
+	return ready;
+}
+
+static int turns_until_ready(struct cache_stage *stage, struct watcher *watcher)
+{
+	int turns = 0;
+	for (bool ready = false; !ready && turns < 1000; turns++) {
+		one_turn(stage);
+		ready = ask_for_snapshot(stage, watcher);
+	}
+	return turns;
+}
+
+static void check_snapshot(struct watcher *watcher, size_t nodes)
+{
+	struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	cache_write_snapshot(&watcher->observer, &text);
+	cr_assert_eq(count_nodes(buffer_text(&text)), nodes);
+	buffer_finish(&text);
+}
+
+STAGED(the_text_of_a_large_picture_takes_several_turns_and_serves_all)
+{
+	struct watcher first[TREES + 1];
+	load(stage, first);
+	cr_assert_eq(turns_until_ready(stage, &first[TREES]), TURNS);
+	for (int i = 0; i < 3; i++) {
+		one_turn(stage);
+		cr_assert(ask_for_snapshot(stage, &first[TREES]));
+		uint64_t before = steps_of(stage);
+		check_snapshot(&first[TREES], ALL_NODES);
+		cr_assert_eq(steps_of(stage), before);
+	}
+	/* Nobody asks any more. */
+	one_turn(stage);
+	one_turn(stage);
+	one_turn(stage);
+	cr_assert_null(stage->cache->follow.written.root);
+	leave(first, TREES + 1);
+}
+
+STAGED(a_change_of_what_is_written_begins_the_text_anew_and_another_one_does_not)
+{
+	struct watcher first[TREES + 1];
+	load(stage, first);
+	struct cache_written *written = &stage->cache->follow.written;
+	for (int i = 0; i < TURNS / 2; i++) {
+		one_turn(stage);
+		cr_assert_not(ask_for_snapshot(stage, &first[TREES]));
+	}
+	size_t so_far = written->text.len;
+	memory_put(stage->registry, "/t7/n0", cache_stage_record("behind"));
+	memory_put(stage->registry, "/t7/z", cache_stage_record("new"));
+	one_turn(stage);
+	cr_assert_not(ask_for_snapshot(stage, &first[TREES]));
+	cr_assert_gt(written->text.len, so_far);
+	cr_assert_eq(written->overtaken, 0);
+	memory_put(stage->registry, "/t0/n0", cache_stage_record("before"));
+	for (int i = 0; i < 3 && written->overtaken == 0; i++) {
+		one_turn(stage);
+		cr_assert_not(ask_for_snapshot(stage, &first[TREES]));
+	}
+	cr_assert_eq(written->overtaken, 1);
+	cr_assert_lt(written->text.len, so_far);
+	cr_assert_lt(turns_until_ready(stage, &first[TREES]), 1000);
+	cr_assert_not_null(strstr(buffer_text(&written->text), "before"));
+	cr_assert_not_null(strstr(buffer_text(&written->text), "behind"));
+	cr_assert_not_null(strstr(buffer_text(&written->text), "\"/t7/z\""));
+	check_snapshot(&first[TREES], ALL_NODES + 1);
+	/* And so does a change behind its end. */
+	memory_remove(stage->registry, "/t7/z");
+	for (int i = 0; i < 3 && written->complete; i++) {
+		one_turn(stage);
+		(void)ask_for_snapshot(stage, &first[TREES]);
+	}
+	cr_assert_lt(turns_until_ready(stage, &first[TREES]), 1000);
+	check_snapshot(&first[TREES], ALL_NODES);
+	leave(first, TREES + 1);
+}
+
+STAGED(the_text_of_a_picture_that_changes_all_the_time_is_written_in_the_end)
+{
+	struct watcher first[TREES + 1];
+	load(stage, first);
+	int turns = 0;
+	for (bool ready = false; !ready && turns < 100; turns++) {
+		memory_put(stage->registry, "/t0/n0", cache_stage_record(turns % 2 ? "a" : "b"));
+		one_turn(stage);
+		ready = cache_snapshot_ready(&first[TREES].observer);
+	}
+	cr_assert_lt(turns, 100);
+	check_snapshot(&first[TREES], ALL_NODES);
+	leave(first, TREES + 1);
+}
+
+struct late_asker {
+	struct cache_stage *stage;
+	struct watcher *watcher;
+	bool ready;
+};
+
+static void ask_late(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	struct late_asker *asker = prepare->data;
+	(void)loop;
+	(void)events;
+	asker->ready = asker->ready || ask_for_snapshot(asker->stage, asker->watcher);
+}
+
+/* As HTTP does, which writes at the end of a turn what the turn has brought. */
+STAGED(a_text_that_is_asked_for_behind_the_end_of_each_turn_is_written_in_the_end)
+{
+	struct watcher first[TREES + 1];
+	struct late_asker asker = { stage, &first[TREES], false };
+	ev_prepare prepare;
+	load(stage, first);
+	ev_prepare_init(&prepare, ask_late);
+	ev_set_priority(&prepare, EV_MINPRI);
+	prepare.data = &asker;
+	ev_prepare_start(stage->loop, &prepare);
+	int turns = 0;
+	for (; !asker.ready && turns < 1000; turns++) {
+		one_turn(stage);
+	}
+	cr_assert_gt(turns, TURNS / 2);
+	cr_assert_lt(turns, 1000);
+	check_snapshot(&first[TREES], ALL_NODES);
+	ev_prepare_stop(stage->loop, &prepare);
+	leave(first, TREES + 1);
+}
+
+STAGED(a_text_that_somebody_waits_for_goes_on_before_another_one_begins)
+{
+	struct watcher first[TREES + 1];
+	load(stage, first);
+	for (bool ready = false; !ready;) {
+		one_turn(stage);
+		ready = ask_for_snapshot(stage, &first[TREES]);
+		cr_assert(ready || !ask_for_snapshot(stage, &first[0]));
+		cr_assert_eq(stage->cache->follow.written.root, first[TREES].observer.node);
+	}
+	/* Complete, it makes room; and so does one that nobody asks for any more. */
+	cr_assert(ask_for_snapshot(stage, &first[0]));
+	one_turn(stage);
+	one_turn(stage);
+	cr_assert_not(ask_for_snapshot(stage, &first[TREES]));
+	one_turn(stage);
+	cr_assert_not(ask_for_snapshot(stage, &first[0]));
+	one_turn(stage);
+	cr_assert(ask_for_snapshot(stage, &first[0]));
+	cache_unobserve(&first[0].observer);
+	cr_assert_null(stage->cache->follow.written.root);
 	leave(first, TREES + 1);
 }
 

@@ -437,21 +437,6 @@ Test(check_command, a_run_leaves_the_processes_of_another_alone)
 	cr_assert(check_support_run_until_childless());
 }
 
-/* It may have died after the list of our children was read, with children of its own. */
-Test(check_command, the_dead_are_no_end_of_a_sweep)
-{
-	pid_t pid = fork();
-	if (pid == 0) {
-		_exit(0);
-	}
-	siginfo_t info;
-	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	cr_expect(
-		command_orphans_kill("BERTH_RUN=some", is_nobody), "it has to be looked at again");
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
-	cr_expect_not(command_orphans_kill("BERTH_RUN=some", is_nobody));
-}
-
 Test(check_command, its_errors_are_shown_behind_its_output)
 {
 	config = check_support_script(argv, "echo wrong >&2; echo right");

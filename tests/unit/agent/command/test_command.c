@@ -2,6 +2,7 @@
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include "agent/command/orphans.h"
 #include "lib/base/buffer.h"
 #include "tests/support/check_support.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/failing.h"
 #include "tests/support/rights.h"
 
 /* Health commands test the runner too; see tests/unit/agent/check/test_command.c. */
@@ -141,6 +144,68 @@ Test(command, the_first_bytes_are_kept_and_all_are_seen)
 	cr_assert(eq(sz, seen.len, 100000));
 }
 
+Test(command, output_and_errors_are_read_while_it_runs)
+{
+	options.separate_errors = true;
+	run("head -c 200000 /dev/zero >&2; head -c 200000 /dev/zero; echo done");
+	cr_assert(eq(int, status, 0));
+	cr_assert(eq(sz, seen.len, 200005));
+	cr_assert(errors_cut);
+}
+
+Test(command, nothing_stays_open_behind_it)
+{
+	options.input = "input";
+	options.input_len = 5;
+	run("cat");
+	int before = descriptors_count();
+	for (int i = 0; i < 2; i++) {
+		options.separate_errors = i == 1;
+		run("cat >&2");
+		cr_assert(eq(int, status, 0));
+		cr_assert(eq(int, descriptors_count(), before));
+	}
+	options.input = NULL;
+	run("cat");
+	cr_assert(eq(int, descriptors_count(), before));
+}
+
+/* A start at which this call of a kind fails; the error's text. */
+static const char *fail(const char *kind, uint64_t number, int error)
+{
+	static struct err err;
+	static char *argv[] = { "/bin/true", NULL };
+	options.argv = argv;
+	err = (struct err)ERR_INIT;
+	int before = descriptors_count();
+	failing_arm(kind, number, error);
+	struct command *command = command_start(loop, &options, &callbacks, &err);
+	cr_assert(failing_disarm(), "%s %d", kind, (int)number);
+	cr_assert(eq(ptr, command, NULL), "%s %d", kind, (int)number);
+	cr_assert(eq(int, descriptors_count(), before));
+	cr_assert(eq(int, err.code, BERTH_FAILED));
+	return err.msg;
+}
+
+Test(command, a_start_that_fails_says_why_and_leaves_nothing)
+{
+	ended = false;
+	options.separate_errors = true;
+	options.input = "input";
+	options.input_len = 5;
+	cr_assert(eq(
+		str, (char *)fail("pipe", 1, EMFILE), "cannot make a pipe: Too many open files"));
+	cr_assert(eq(
+		str, (char *)fail("pipe", 2, EMFILE), "cannot make a pipe: Too many open files"));
+	cr_assert(eq(str, (char *)fail("write", 1, ENOSPC),
+		"cannot make a pipe: No space left on device"));
+	cr_assert(eq(
+		str, (char *)fail("open", 1, EMFILE), "cannot make a pipe: Too many open files"));
+	cr_assert(eq(str, (char *)fail("fork", 1, EAGAIN),
+		"cannot start a process: Resource temporarily unavailable"));
+	cr_assert(not(ended));
+}
+
 Test(command, output_as_long_as_the_limit_is_not_cut)
 {
 	run("head -c 64 /dev/zero");
@@ -241,7 +306,7 @@ static pid_t spawn(const char *script, int said, int death_signal)
 	};
 	struct err err = ERR_INIT;
 	pid_t pid = command_spawn(&wanted, &err);
-	cr_assert(gt(int, pid, 0), "%s", err.msg);
+	cr_assert_gt(pid, 0, "%s", err.msg);
 	return pid;
 }
 
@@ -263,7 +328,7 @@ static void die_as_parent(int death_signal)
 	waitpid(parent, NULL, 0);
 	/* The child became ours when its parent was killed, and can be reaped only when it dies. */
 	int ended_by = 0;
-	cr_assert(gt(int, waitpid(-1, &ended_by, 0), 0));
+	cr_assert_gt(waitpid(-1, &ended_by, 0), 0);
 	cr_assert(eq(int, WTERMSIG(ended_by), death_signal));
 	close(said[0]);
 }
@@ -306,6 +371,17 @@ Test(command, its_variables_replace_those_of_the_agent)
 	cr_assert(zero(int, status));
 }
 
+Test(command, it_has_all_variables_of_the_agent)
+{
+	static char *of_the_agent[] = { "FIRST=1", "SECOND=2", "LAST=3", NULL };
+	char **before = environ;
+	environ = of_the_agent;
+	relaunch(&(struct command_launch_options){ .user = "", .cwd = "" });
+	environ = before;
+	run("echo $FIRST $SECOND $LAST");
+	cr_assert(eq(str, output, "1 2 3\n"));
+}
+
 Test(command, leads_a_session_without_a_terminal)
 {
 	run("cut -d' ' -f6,7 /proc/$$/stat; echo $$ 0");
@@ -333,6 +409,7 @@ Test(command, runs_in_its_directory)
 	relaunch(&(struct command_launch_options){ .user = "", .cwd = "/usr" });
 	run("pwd");
 	cr_assert(eq(str, output, "/usr\n"));
+	command_launch_destroy(NULL);
 }
 
 Test(command, begins_with_default_signals)
@@ -355,8 +432,8 @@ Test(command, becomes_its_user)
 {
 	rights_needed("users");
 	relaunch(&(struct command_launch_options){ .user = "nobody", .cwd = "/" });
-	run("id -u; grep ^Uid: /proc/self/status");
-	cr_assert(eq(str, output, "65534\nUid:\t65534\t65534\t65534\t65534\n"));
+	run("id -u; id -G; grep ^Uid: /proc/self/status");
+	cr_assert(eq(str, output, "65534\n65534\nUid:\t65534\t65534\t65534\t65534\n"));
 }
 
 /* Starts a program that cannot be started; its error. */
@@ -379,11 +456,7 @@ Test(command, a_launch_that_fails_says_at_what)
 	const struct command_limit limit = { RLIMIT_NOFILE, { 20, 10 } };
 	const struct command_launch_options plain = { .user = "", .cwd = "" };
 	char text[sizeof(((struct err *)NULL)->msg)];
-	int error = refused(&(struct command_launch_options){ .user = "no-such-user", .cwd = "" },
-		"true", text);
-	cr_assert(eq(int, error, -ENOENT));
-	cr_assert(eq(str, text, "cannot find user no-such-user: No such file or directory"));
-	error = refused(
+	int error = refused(
 		&(struct command_launch_options){ .user = "", .cwd = "/nowhere" }, "true", text);
 	cr_assert(eq(int, error, -ENOENT));
 	cr_assert(eq(str, text, "cannot change to /nowhere: No such file or directory"));
@@ -403,6 +476,8 @@ Test(command, names_of_limits_and_signals_lead_there_and_back)
 {
 	cr_assert(eq(int, command_limit_resource("nofile"), RLIMIT_NOFILE));
 	cr_assert(eq(int, command_limit_resource("as"), RLIMIT_AS));
+	cr_assert(eq(int, command_signal_number("ABRT"), SIGABRT));
+	cr_assert(eq(str, (char *)command_signal_name(SIGABRT), "ABRT"));
 	cr_assert(eq(int, command_limit_resource("nofiles"), -1));
 	cr_assert(eq(int, command_signal_number("TERM"), SIGTERM));
 	cr_assert(eq(int, command_signal_number("NONE"), -1));
@@ -433,4 +508,141 @@ Test(command, an_empty_environment_is_known_by_its_ends)
 	cr_assert(has_environment("a) S 1 (b", 1, 20, 30));
 	cr_assert(has_environment("sh", 0, 0, 0), "nobody knows");
 	cr_assert(command_orphans_stat_has_environment(""), "nor here");
+}
+
+/* ---- orphans ---- */
+
+static const char RUN[] = "BERTH_RUN=7-1";
+
+static bool is_nobody(pid_t pid)
+{
+	(void)pid;
+	return false;
+}
+
+static pid_t known;
+
+static bool is_known(pid_t pid)
+{
+	return pid == known;
+}
+
+/* A child that sleeps, with this environment; NULL: that of the test. */
+static pid_t sleeper(char *const *environment, bool in_own_session)
+{
+	int ready[2];
+	char byte;
+	cr_assert(zero(int, pipe2(ready, O_CLOEXEC)));
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (in_own_session) {
+			setsid();
+		}
+		if (environment) {
+			execle("/bin/sleep", "sleep", "1000", NULL, environment);
+		}
+		close(ready[1]);
+		pause();
+	}
+	close(ready[1]);
+	/* The end: it has begun its program, or is in its pause. */
+	cr_assert(eq(long, read(ready[0], &byte, 1), 0));
+	close(ready[0]);
+	return pid;
+}
+
+static bool is_alive(pid_t pid)
+{
+	return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+static void end_sleeper(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
+}
+
+/* Is it killed as one of RUN? Otherwise nothing has to be looked at again. */
+static bool sweep_kills(char *const *environment)
+{
+	pid_t pid = sleeper(environment, true);
+	known = pid;
+	cr_assert(not(command_orphans_kill(RUN, is_known)));
+	bool killed = command_orphans_kill(RUN, is_nobody);
+	int how = 0;
+	if (!killed) {
+		cr_assert(not(command_orphans_kill(RUN, is_nobody)), "nor at the next look");
+		cr_assert(is_alive(pid));
+		end_sleeper(pid);
+		return false;
+	}
+	cr_assert(eq(int, waitpid(pid, &how, 0), pid));
+	cr_assert(eq(int, WTERMSIG(how), SIGKILL));
+	cr_assert(not(command_orphans_kill(RUN, is_nobody)));
+	return true;
+}
+
+Test(command, an_orphan_is_known_by_the_whole_marker_in_its_environment)
+{
+	cr_assert(sweep_kills((char *[]){ (char *)RUN, NULL }));
+	cr_assert(sweep_kills((char *[]){ "A=1", (char *)RUN, "B=2", NULL }));
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-11", "A=1", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ "A=1", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ NULL })));
+}
+
+Test(command, a_large_environment_is_read_in_pieces)
+{
+	enum { PIECE = 16384 };
+	static char padding[PIECE + 64];
+	for (int more = -16; more <= 4; more += 4) {
+		memset(padding, 'p', sizeof(padding));
+		padding[1] = '=';
+		padding[PIECE + more] = '\0';
+		cr_assert(sweep_kills((char *[]){ padding, (char *)RUN, NULL }), "%d", more);
+	}
+	memset(padding, 'p', sizeof(padding));
+	padding[1] = '=';
+	padding[PIECE] = '\0';
+	cr_assert(not(sweep_kills((char *[]){ padding, "BERTH_RUN=7-12", padding, NULL })));
+}
+
+Test(command, unmarked_orphans_are_claimed_when_the_agent_has_begun_alone)
+{
+	cr_assert(command_orphans_may_claim());
+	pid_t own = sleeper((char *[]){ "A=1", NULL }, false);
+	cr_assert(not(command_orphans_may_claim()), "a child that was there before");
+	command_orphans_claim_unmarked(true);
+	cr_assert(sweep_kills((char *[]){ "A=1", NULL }));
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL })), "another run's");
+	cr_assert(is_alive(own), "what the agent itself has started is in its session");
+	command_orphans_claim_unmarked(false);
+	cr_assert(not(sweep_kills((char *[]){ "A=1", NULL })));
+	end_sleeper(own);
+}
+
+Test(command, many_bystanders_stay_alive)
+{
+	enum { MANY = 70 };
+	pid_t pids[MANY];
+	unsetenv("BERTH_RUN");
+	for (int i = 0; i < MANY; i++) {
+		pids[i] = sleeper(NULL, false);
+	}
+	cr_assert(sweep_kills((char *[]){ (char *)RUN, NULL }));
+	for (int i = 0; i < MANY; i++) {
+		cr_assert(is_alive(pids[i]));
+		end_sleeper(pids[i]);
+	}
+}
+
+Test(command, the_dead_are_looked_at_again)
+{
+	pid_t pid = sleeper(NULL, false);
+	siginfo_t info;
+	kill(pid, SIGKILL);
+	cr_assert(zero(int, waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT)));
+	cr_assert(command_orphans_kill(RUN, is_nobody), "it may have had children");
+	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
 }

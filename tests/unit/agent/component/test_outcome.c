@@ -39,6 +39,44 @@ Test(component_outcome, the_hosts_word_decides_about_a_record_that_is_written)
 	}
 }
 
+Test(component_outcome, a_record_that_the_host_may_have_seen_is_asked_for)
+{
+	struct component_outcome outcome = hosted();
+	say(&outcome, NULL);
+	(void)shown(&outcome, ANNOUNCE_REGISTERED);
+	cr_assert(not(component_outcome_is_unseen(&outcome, ANNOUNCE_REGISTERED)));
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
+	cr_assert(component_outcome_is_unseen(&outcome, ANNOUNCE_WITHDRAWN));
+	say(&outcome, NULL); /* the list may be older than the record */
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
+	component_outcome_asked(&outcome);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
+}
+
+Test(component_outcome, a_record_that_was_seen_goes_by_the_hosts_word)
+{
+	struct component_outcome outcome = hosted();
+	say(&outcome, NULL);
+	(void)shown(&outcome, ANNOUNCE_REGISTERED);
+	say(&outcome, "writing");
+	(void)shown(&outcome, ANNOUNCE_WITHDRAWN);
+	cr_assert(not(component_outcome_is_unseen(&outcome, ANNOUNCE_WITHDRAWN)));
+	cr_assert(eq(int, outcome.shown, ANNOUNCE_WITHDRAWING));
+	say(&outcome, NULL);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
+}
+
+Test(component_outcome, nobody_waits_for_a_host_that_is_away)
+{
+	struct component_outcome outcome = hosted();
+	say(&outcome, NULL);
+	(void)shown(&outcome, ANNOUNCE_REGISTERED);
+	component_outcome_take(&outcome, false, NULL);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
+	say(&outcome, NULL); /* it is back, and looked since */
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
+}
+
 Test(component_outcome, without_a_word_it_waits)
 {
 	struct component_outcome outcome = hosted();

@@ -141,7 +141,7 @@ Test(config_dialect, an_instance_is_where_its_endpoint_is)
 	cr_expect_eq(made.dialect->service_port, 8080);
 	cr_expect_eq(made.dialect->ttl, -1);
 	cr_expect_eq(made.dialect->service_ttl, -1);
-	cr_expect_eq(made.dialect->ssl_port, -1);
+	cr_expect_eq(made.dialect->ssl_port, 0);
 	cr_expect_eq(made.dialect->port_count, 0);
 	cr_expect_null(config_instance_lack(made.instance));
 	unmake(&made);

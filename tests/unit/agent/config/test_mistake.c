@@ -379,3 +379,32 @@ Test(config_mistake, a_policy_for_containers_that_cannot_be_is_refused)
 	check_one("[container a]\nallow = /a\nattribute.a/b = x\n", 3, "attribute's name");
 	check_one("[container a]\nallow = /a\nrate = 0\n", 3, "between 1 and");
 }
+
+Test(config_mistake, a_further_registry_is_only_read)
+{
+#define EAST "[registry east]\nurl = dir:/east\n"
+	check_one("[registry East]\nurl = dir:/east\n", 1, "DNS label");
+	check_one("[registry east]\nauth = none\n", 1, "[registry east] needs `url`");
+	check_one("[registry east]\nurl = host:/run/berth\n", 2, "behind [registry] alone");
+	check_one(EAST "secure = yes\n", 3, "nothing is written to [registry east]");
+	check_one(EAST "update_interval = 1s\n", 3, "nothing is written to [registry east]");
+	check_one(EAST "soket = 1\n", 3, "has no key `soket`");
+	check_one(EAST "auth = digest\n", 3, "needs `auth_file`");
+}
+
+Test(config_mistake, paths_below_net_are_of_further_registries)
+{
+	check_one(EAST "[component]\npath = /net/east/a\n", 4, "further registries");
+	check_one("[component]\npath = /net\n", 2, "further registries");
+	check_one(EAST "[container a]\nallow = /net/east/**\n", 4, "further registries");
+	check_one(EAST "[output a]\nfrom = /net/west/a\nformat = json\npath = /a\n", 4,
+		"there is no [registry west]");
+	check_one(EAST "[cache]\nwarm = /net/west/**\n", 4, "there is no [registry west]");
+	check_one(EAST "[import a]\ntype = nerve\nfrom = /a\nas = /net/west/a\n", 6,
+		"there is no [registry west]");
+	check_one(EAST "[import a]\ntype = nerve\nfrom = /a\nas = /net/east\n", 6,
+		"cannot be an import");
+	config_unref(load(EAST "[cache]\nwarm = /net/east/**, /net\n"
+			       "[import a]\ntype = nerve\nfrom = /a\nas = /net/east/a\n"
+			       "[output a]\nfrom = /net/east/a\nformat = json\npath = /a\n"));
+}

@@ -39,6 +39,7 @@ static const char rich[] =
 	"[agent]\n"
 	"socket_mode = 0600\nsocket_group = root\nlisten = [::1]:0\ndrain_delay = 90s\n"
 	"[registry]\nsystem_accounts =\n"
+	"[registry east]\nurl = zookeeper://a,b/east\nsession_timeout = 9s\n"
 	"[cache]\nwarm = /, /users/**\nmax_stale = 1h\nmax_size = 65537\n"
 	"[component a]\nuser = joe\nservice_class = s\ninstance = i\nid = container_1_2\n"
 	"attribute.Dollar = $${HOME} $HOME $$$$\nattribute.Empty =\ndamping_reuse = 0.125\n"

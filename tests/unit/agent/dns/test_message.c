@@ -163,8 +163,11 @@ static void add_targets(unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		char name[64];
 		snprintf(name, sizeof(name), "c%u.components.prod.web.joe.users.berth", i);
-		answer.targets[i] = (struct names_target){ 1, 2, 8080, strdup(name),
-			{ AF_INET, { 10, 0, 0, (uint8_t)i } } };
+		answer.targets[i] = (struct names_target){ .priority = 1,
+			.weight = 2,
+			.port = 8080,
+			.name = strdup(name),
+			.address = { .family = AF_INET, .bytes = { 10, 0, 0, (uint8_t)i } } };
 	}
 	answer.target_count = count;
 }

@@ -41,6 +41,18 @@ static const struct {
 		RECORD("\"description\":\"orders\",",
 			ENDPOINT("urn:sql", "tcp", "db1.rds.example.com", "5432")) },
 	{ "/services/bad", "{\"type\":\"JSONServiceRecord\"" },
+	{ "/net", NULL },
+	{ "/net/east", NULL },
+	{ "/net/east/users", NULL },
+	{ "/net/east/users/joe", NULL },
+	{ "/net/east/users/joe/web", NULL },
+	{ "/net/east/users/joe/web/prod", NULL },
+	{ "/net/east/users/joe/web/prod/components", NULL },
+	{ "/net/east/users/joe/web/prod/components/c9",
+		RECORD("", ENDPOINT("urn:rest", "http", "10.1.0.2", "8080")) },
+	{ "/users/net", NULL },
+	{ "/users/net/web", NULL },
+	{ "/users/net/web/prod", RECORD("", ENDPOINT("urn:rest", "http", "10.0.0.5", "8080")) },
 	{ "/users", NULL },
 	{ "/users/joe", NULL },
 	{ "/users/joe/web", NULL },
@@ -180,7 +192,7 @@ static const struct names_source source = { &table, get_node, get_children, each
 static const char *describe(const char *name)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, name, "berth", &source);
+	names_evaluate(&answer, name, "berth", "", &source);
 	const char *line = names_line(&answer);
 	names_answer_finish(&answer);
 	forget_children();
@@ -188,6 +200,7 @@ static const char *describe(const char *name)
 }
 
 #define PROD "components.prod.web.joe.users.berth"
+#define EAST "components.prod.web.joe.users.east.net.berth"
 #define C1 "[2 5 8080 c1." PROD "]"
 #define C2 "[0 0 8080 ip-10-0-0-3.c2." PROD "]"
 #define C2_ADMIN "[0 0 81 ip-10-0-0-4.c2." PROD "]"
@@ -247,6 +260,18 @@ static const struct {
 	{ "ip6-20010db8000000000000000000000001.c2." PROD,
 		"found 2001:db8::1 [0 0 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
 	{ "c9.prod.web.joe.berth", "absent" },
+	{ "net.berth", "found" },
+	{ "east.net.berth", "found" },
+	{ "west.net.berth", "absent" },
+	{ "prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
+	{ "prod.web.joe.users.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
+	{ "c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
+	{ "_http._tcp.prod.web.joe.east.net.berth", "found [0 0 8080 c9." EAST "]" },
+	{ "ip-10-1-0-2.c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
+	{ "c1.prod.web.joe.east.net.berth", "absent" },
+	{ "ctr-e50-1451931954322-0016-01-000002.east.net.berth", "absent" },
+	{ "prod.web.net.berth", "absent" },
+	{ "prod.web.net.users.berth", "found 10.0.0.5 [0 0 8080 prod.web.net.users.berth]" },
 	{ "nowhere.berth", "absent" },
 	{ "c1.c1.prod.web.joe.berth", "absent" },
 	{ "a_b.services.berth", "absent" },
@@ -373,7 +398,7 @@ Test(names, known_names_are_answered_while_the_registry_is_away, .init = open_ta
 Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = close_table)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, "prod.web.joe.berth", "berth", &source);
+	names_evaluate(&answer, "prod.web.joe.berth", "berth", "", &source);
 	cr_assert_eq(answer.text_count, 3);
 	cr_assert_str_eq(answer.texts[0], "description=the site");
 	cr_assert_str_eq(answer.texts[1], "yarn:id=app_1");
@@ -385,7 +410,7 @@ Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = 
 Test(names, an_alias_has_nothing_else, .init = open_table, .fini = close_table)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, "rds.services.berth", "berth", &source);
+	names_evaluate(&answer, "rds.services.berth", "berth", "", &source);
 	cr_assert_str_eq(answer.alias, "db1.rds.example.com");
 	cr_assert_eq(answer.text_count, 0);
 	cr_assert_eq(answer.target_count, 0);

@@ -86,10 +86,10 @@ static void expect(
 {
 	struct buffer out;
 	buffer_init(&out, 1024);
-	names_write_lines(view, parts, &out);
+	names_write_lines(view, parts, NULL, &out);
 	cr_expect_str_eq(buffer_text(&out), lines);
 	buffer_finish(&out);
-	json_t *json = names_json(view, "n.berth", parts, 7);
+	json_t *json = names_json(view, "n.berth", parts, 7, NULL);
 	char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
 	cr_expect_str_eq(text, json_text);
 	free(text);

@@ -230,7 +230,7 @@ static void want(struct haproxy *haproxy, bool with_server)
 	struct record *record;
 	struct render_result result;
 	cr_assert_eq(record_decode(&record, text, strlen(text), NULL), 0);
-	const struct render_member member = { "/a/c1", record };
+	const struct render_member member = { .path = "/a/c1", .record = record };
 	const struct render_picture picture = { "/a", &member, with_server };
 	haproxy_want(haproxy, &picture, &(struct render_filter){ NULL }, &result);
 	cr_assert_eq(result.left_out, with_server);

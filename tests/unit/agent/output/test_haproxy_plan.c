@@ -27,8 +27,8 @@ struct exchange {
 static struct haproxy_servers make_wanted(void)
 {
 	const struct haproxy_server wanted[] = {
-		{ strdup("berth:c1"), "127.0.0.1", 8001, 1 },
-		{ strdup("berth:c2"), "::1", 8002, 5 },
+		{ .name = strdup("berth:c1"), .host = "127.0.0.1", .port = 8001, .weight = 1 },
+		{ .name = strdup("berth:c2"), .host = "::1", .port = 8002, .weight = 5 },
 	};
 	struct haproxy_servers servers = { malloc(sizeof(wanted)), 2 };
 	memcpy(servers.items, wanted, sizeof(wanted));
@@ -61,9 +61,10 @@ ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 			"set server web/berth:c3 state maint\ndel server web/berth:c3\n", 1 },
 		{ HEAD C1 C2 LINE("web", "berth:c3", "127.0.0.1", "1", "1", "1") "\n",
 			"del server web/berth:c3\n", 0 },
-		/* Deletions come behind everything that serves. */
+		/* A backend is never without servers, and deletions come last. */
 		{ HEAD C2 LINE("web", "berth:c3", "127.0.0.1", "0", "1", "1") "\n",
-			"set server web/berth:c3 state maint\n" ADD_C1 "del server web/berth:c3\n",
+			ADD_C1 "set server web/berth:c3 state maint\n"
+			       "del server web/berth:c3\n",
 			2 },
 		{ HEAD C2 LINE("web", "berth:c1", "127.0.0.9", "0", "1", "8001") "\n",
 			"set server web/berth:c1 addr 127.0.0.1 port 8001\n", 1 },
@@ -196,7 +197,7 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 			"{\"host\":\"name\",\"port\":\"1\"}]}]}",
 			records[i][1]);
 		cr_assert_eq(record_decode(&kept[i], text, strlen(text), NULL), 0);
-		members[i] = (struct render_member){ records[i][0], kept[i] };
+		members[i] = (struct render_member){ .path = records[i][0], .record = kept[i] };
 	}
 	const struct render_picture picture = { "/a", members, 3 };
 	struct haproxy_servers servers;
@@ -220,4 +221,37 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 	for (size_t i = 0; i < 3; i++) {
 		record_free(kept[i]);
 	}
+}
+
+Test(haproxy_plan, farther_servers_are_backups_under_a_name_that_says_so)
+{
+	static const char text[] =
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"x\",\"addressType\":"
+		"\"host/port\",\"protocol\":\"http\",\"addresses\":[{\"host\":\"10.0.0.1\","
+		"\"port\":\"8001\"}]}]}";
+	struct record *record = NULL;
+	cr_assert_eq(record_decode(&record, text, strlen(text), NULL), 0);
+	const struct render_member members[] = {
+		{ .path = "/a/c1", .record = record, .tier = 2 },
+		{ .path = "/net/b/a/c1", .record = record, .rank = 1, .tier = 4 },
+	};
+	const struct render_picture picture = { "/a", members, 2 };
+	struct haproxy_servers servers;
+	struct render_result result;
+	struct haproxy_plan plan;
+	struct err err = ERR_INIT;
+	char state[] = HEAD "\n";
+	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" }, &result);
+	cr_assert_eq(servers.count, 2);
+	cr_expect_str_eq(servers.items[0].name, "berth:backup:.net.b.a.c1");
+	cr_expect(servers.items[0].backup);
+	cr_expect_str_eq(servers.items[1].name, "berth:c1");
+	cr_expect(!servers.items[1].backup);
+	cr_assert_eq(haproxy_plan_make(&plan, "web", &servers, state, &err), 0);
+	cr_assert_eq(plan.count, 2);
+	cr_expect_not_null(strstr(plan.commands[0], " weight 1 backup check;"));
+	cr_expect_not_null(strstr(plan.commands[1], " weight 1 check;"));
+	haproxy_plan_finish(&plan);
+	haproxy_servers_finish(&servers);
+	record_free(record);
 }

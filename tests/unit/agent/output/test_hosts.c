@@ -121,7 +121,7 @@ static bool want(const char *names)
 	}
 	buffer_append_text(&text, "]}],\"internal\":[]}");
 	cr_assert_eq(record_decode(&record, buffer_text(&text), text.len, NULL), 0);
-	const struct render_member member = { "/a", record };
+	const struct render_member member = { .path = "/a", .record = record };
 	const struct render_picture picture = { "/a", &member, 1 };
 	bool known = output_hosts_want(hosts, &picture, &(struct render_filter){ NULL });
 	record_free(record);

@@ -116,7 +116,7 @@ static void begin(struct stage *stage, const char *text, const char *delivered)
 		.files = stage->files,
 		.config = &stage->config->outputs[0],
 		.domain = "berth",
-		.zone = "",
+		.zone = "eu/a",
 		.delivered = delivered,
 		.callbacks = { on_state, on_delivered, stage } });
 }
@@ -316,6 +316,85 @@ STAGED(deeper_nodes_are_for_a_tree_alone)
 	begin(stage, HEAD "from = " FROM "/**\nformat = lines\npath = FILE\n", NULL);
 	run_until(stage, has_two);
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n10.0.0.1:2\n");
+}
+
+#define FURTHER "/far/web"
+#define FAILOVER "failover = " FURTHER "\nfailover_hold = 1ms\nformat = lines\npath = FILE"
+
+static void put_further(struct stage *stage, const char *name, int port)
+{
+	char path[200];
+	char record[500];
+	memory_put(stage->cache.registry, "/far", "");
+	memory_put(stage->cache.registry, FURTHER, "");
+	snprintf(path, sizeof(path), FURTHER "/%s", name);
+	snprintf(record, sizeof(record),
+		"{\"type\":\"JSONServiceRecord\",\"berth:zone\":\"us/b\",\"external\":[{\"api\":"
+		"\"x\",\"addressType\":\"host/port\",\"protocol\":\"http\",\"addresses\":["
+		"{\"host\":\"10.9.0.1\",\"port\":\"%d\"}]}],\"internal\":[]}",
+		port);
+	memory_put(stage->cache.registry, path, record);
+}
+
+static bool is_far(const struct stage *stage)
+{
+	return is_current(stage) && strcmp(content("place/web"), "10.9.0.1:7\n") == 0;
+}
+
+static bool is_near(const struct stage *stage)
+{
+	return is_current(stage) && strcmp(content("place/web"), "10.0.0.1:1\n") == 0;
+}
+
+STAGED(a_further_path_comes_in_when_the_nearer_one_is_empty_and_goes_out_again)
+{
+	put(stage, "c1", "10.0.0.1", 1);
+	put_further(stage, "c7", 7);
+	begin(stage, OUTPUT(FAILOVER), NULL);
+	run_until(stage, is_near);
+	memory_remove(stage->cache.registry, FROM "/c1");
+	run_until(stage, is_far);
+	cr_assert_eq(output_instances(stage->output), 1);
+	cr_assert_not_null(
+		strstr(output_why(stage->output), FURTHER), "%s", output_why(stage->output));
+	put(stage, "c1", "10.0.0.1", 1);
+	run_until(stage, is_near);
+	cr_assert_str_eq(output_why(stage->output), "");
+}
+
+static bool has_both(const struct stage *stage)
+{
+	return is_current(stage) &&
+		strcmp(content("place/web"),
+			"    server berth:c1 10.0.0.1:1\n"
+			"    server berth:.far.web.c7 10.9.0.1:7 backup\n") == 0;
+}
+
+STAGED(too_few_near_ones_stay_and_the_further_ones_are_their_backups)
+{
+	put(stage, "c1", "10.0.0.1", 1);
+	put_further(stage, "c7", 7);
+	begin(stage,
+		OUTPUT("failover = " FURTHER "\nmin_instances = 2\nprefer = zone\n"
+		       "format = haproxy\npath = FILE"),
+		NULL);
+	run_until(stage, has_both);
+}
+
+static bool is_near_server(const struct stage *stage)
+{
+	return is_current(stage) &&
+		strcmp(content("place/web"), "    server berth:.far.web.c7 10.9.0.1:7\n") == 0;
+}
+
+STAGED(the_nearest_servers_that_are_there_serve)
+{
+	put_further(stage, "c7", 7);
+	begin(stage,
+		OUTPUT("failover = /none, " FURTHER "\nprefer = zone\nformat = haproxy\n"
+		       "path = FILE"),
+		NULL);
+	run_until(stage, is_near_server);
 }
 
 STAGED(host_names_are_looked_up_for_nginx)

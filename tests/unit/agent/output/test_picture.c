@@ -20,7 +20,7 @@ static int write_record(const char *record_text, size_t size, const char *api, s
 	struct record *record;
 	struct buffer out;
 	cr_assert_eq(record_decode(&record, record_text, strlen(record_text), NULL), 0);
-	struct render_member member = { "/a/c1", record };
+	struct render_member member = { .path = "/a/c1", .record = record };
 	const struct output_picture picture = {
 		.picture = { "/a", &member, 1 }, .members = &member, .count = 1
 	};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "lib/shared/read.h"
@@ -64,10 +65,11 @@ static void end(struct stage *stage)
 
 #define SHARED_TEST(name) STAGED_TEST(shared, name, struct stage *, stage, begin(), end)
 
-static void put(const struct stage *stage, const char *key, enum shared_source source,
-	const char *path, const char *value)
+static void put_of(const struct stage *stage, struct cache *cache, const char *key,
+	enum shared_source source, const char *path, const char *value)
 {
-	const struct shared_item item = { .key = key,
+	const struct shared_item item = { .cache = cache,
+		.key = key,
 		.key_len = strlen(key),
 		.source = source,
 		.path = path,
@@ -75,6 +77,12 @@ static void put(const struct stage *stage, const char *key, enum shared_source s
 		.value = value,
 		.value_len = strlen(value) };
 	shared_put(stage->shared, &item);
+}
+
+static void put(const struct stage *stage, const char *key, enum shared_source source,
+	const char *path, const char *value)
+{
+	put_of(stage, stage->cache.cache, key, source, path, value);
 }
 
 /* The path is in the cache, its record in the map. */
@@ -121,7 +129,8 @@ SHARED_TEST(errors_about_the_path_are_answers_and_others_are_not)
 		char key[16];
 		err_set(&err, rows[i].code, "why");
 		snprintf(key, sizeof(key), "/key%zu", i);
-		const struct shared_item item = { .key = key,
+		const struct shared_item item = { .cache = stage->cache.cache,
+			.key = key,
 			.key_len = strlen(key),
 			.source = SHARED_OF_PATH,
 			.path = "/a",
@@ -408,6 +417,123 @@ SHARED_TEST(a_long_answer_or_key_is_for_the_socket)
 	put(stage, key, SHARED_OF_PATH, "/a", "{}");
 	cr_expect_eq(entries(stage), 2);
 	free(value);
+}
+
+/* ---- further registries ---- */
+
+enum { SHORT_MS = 4000 };
+
+#define FAR_KEY "/v1/resolve/far"
+
+static void open_far(struct cache_stage *far, int64_t confirm_ms)
+{
+	cache_stage_open(far,
+		&(struct cache_options){ .confirm_ms = confirm_ms, .max_size_bytes = CACHE_BYTES });
+}
+
+static void close_far(const struct stage *stage, struct cache_stage *far)
+{
+	shared_forget(stage->shared, far->cache);
+	cache_stage_close(far);
+}
+
+/* The answer of FAR_KEY. */
+static void know_far(const struct stage *stage, struct cache_stage *far)
+{
+	struct cache_outcome outcome;
+	memory_put(far->registry, "/far", cache_stage_record("one"));
+	cr_assert_eq(cache_stage_look(far, &outcome, "/far", CACHE_RESOLVE), 0);
+	put_of(stage, far->cache, FAR_KEY, SHARED_OF_PATH, "/far", outcome.text);
+}
+
+SHARED_TEST(an_answer_of_a_further_registry_is_there_until_its_path_changes)
+{
+	struct cache_stage far;
+	open_far(&far, CONFIRM_MS);
+	know(stage, "/a");
+	put(stage, "/v1/names/x", SHARED_OF_ANYTHING, NULL, "{}");
+	know_far(stage, &far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
+	memory_put(far.registry, "/far", cache_stage_record("two"));
+	cache_stage_turn(&far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/names/x"), SHARED_FOUND, "it is of the agent's own registry");
+	close_far(stage, &far);
+}
+
+SHARED_TEST(the_lease_is_no_longer_than_any_of_its_registries_was_heard_for)
+{
+	struct cache_stage far;
+	open_far(&far, SHORT_MS);
+	cr_assert_gt(lease_left_ms(stage), SHORT_MS);
+	know_far(stage, &far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
+	cr_expect_leq(lease_left_ms(stage), SHORT_MS);
+	set_options(stage, true, MAX_BYTES); /* which extends the lease */
+	cr_expect_leq(lease_left_ms(stage), SHORT_MS);
+	shared_forget(stage->shared, far.cache);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
+	set_options(stage, true, MAX_BYTES);
+	cr_expect_gt(lease_left_ms(stage), SHORT_MS);
+	cache_stage_close(&far);
+}
+
+SHARED_TEST(a_further_registry_that_was_not_heard_lately_stays_outside)
+{
+	struct cache_stage far;
+	open_far(&far, SHORT_MS);
+	know(stage, "/a");
+	memory_set_heard_ms(far.registry, clock_monotonic_ms() - SHORT_MS + SHORT_MS / 10);
+	know_far(stage, &far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
+	cr_expect_gt(lease_left_ms(stage), SHORT_MS);
+	close_far(stage, &far);
+}
+
+SHARED_TEST(a_further_registry_that_falls_silent_loses_its_answers_alone)
+{
+	struct cache_stage far;
+	open_far(&far, 1000);
+	know(stage, "/a");
+	know_far(stage, &far);
+	memory_on_task(far.registry, refuse, NULL);
+	memory_set_heard_ms(far.registry, clock_monotonic_ms());
+	while (look(stage, FAR_KEY) != SHARED_UNKNOWN) {
+		usleep(1000);
+		cache_stage_turn(&stage->cache);
+		cache_stage_turn(&far);
+	}
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_expect_gt(lease_left_ms(stage), 1000);
+	memory_on_task(far.registry, NULL, NULL);
+	close_far(stage, &far);
+}
+
+SHARED_TEST(answers_of_a_further_registry_move_into_a_larger_map_and_end_with_the_last)
+{
+	struct cache_stage far;
+	char key[64];
+	open_far(&far, CONFIRM_MS);
+	know_far(stage, &far);
+	size_t size = stage->reader.size;
+	for (int i = 0; stage->reader.size == size; i++) {
+		snprintf(key, sizeof(key), "/v1/resolve/%d", i);
+		put(stage, key, SHARED_OF_PATH, "/a", "{}");
+		if (look(stage, key) == SHARED_GONE) {
+			open_map(stage);
+		}
+	}
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
+	memory_put(far.registry, "/far", cache_stage_record("two"));
+	cache_stage_turn(&far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
+	know_far(stage, &far);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
+	close_far(stage, &far);
 }
 
 /* ---- what is warm ---- */

@@ -5,12 +5,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/base/log.h"
+#include "agent/command/command.h"
 #include "agent/supervise/supervise.h"
 #include "tests/support/scratch.h"
+#include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
+
+/* libev's wall clock. */
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+	struct timespec precise;
+	int ret = clock_gettime(CLOCK_REALTIME, &precise);
+	(void)zone;
+	now->tv_sec = precise.tv_sec;
+	now->tv_usec = (suseconds_t)(precise.tv_nsec / 1000);
+	return ret;
+}
 
 struct stage {
 	struct ev_loop *loop;
@@ -73,6 +90,9 @@ static struct stage *open_stage(struct stage *stage)
 
 static void close_stage(struct stage *stage)
 {
+	if (stage->supervise) {
+		supervise_signal(stage->supervise, SIGKILL);
+	}
 	supervise_destroy(stage->supervise);
 	supervise_destroy(NULL);
 	unlink(stage->log);
@@ -106,6 +126,22 @@ static const char *run(struct stage *stage, const char *text)
 	cr_assert_eq(start_program(stage, script), 0);
 	ev_run(stage->loop, 0);
 	return stage->events;
+}
+
+/* Some seconds pass, and what was to happen in them does. */
+static void pass(const struct stage *stage, int seconds)
+{
+	clock_shift_ms += 1000 * seconds;
+	for (int i = 0; i < 4; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+}
+
+static void run_until_waiting(const struct stage *stage, int starts)
+{
+	while (stage->starts < starts || supervise_pid(stage->supervise)) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
 }
 
 static bool has_logged(const struct stage *stage, const char *text)
@@ -171,9 +207,10 @@ STAGED(the_rest_of_the_group_ends_with_the_process)
 	char text[128];
 	char byte;
 	cr_assert_eq(pipe(ends), 0);
-	snprintf(text, sizeof(text), "sleep 1000 >&%d & exit 0", ends[1]);
+	snprintf(text, sizeof(text), "echo >&%d; sleep 1000 >&%d & exit 0", ends[1], ends[1]);
 	run(stage, text);
 	close(ends[1]);
+	cr_expect_eq(read(ends[0], &byte, 1), 1, "it has the files of the agent's caller");
 	cr_expect_eq(read(ends[0], &byte, 1), 0, "nobody has the pipe any more");
 }
 
@@ -251,11 +288,118 @@ STAGED(a_stop_while_it_waits_for_its_restart_is_a_good_end)
 	timer.data = stage->supervise;
 	ev_timer_start(stage->loop, &timer);
 	ev_run(stage->loop, 0);
-	for (int i = 0; i < 3; i++) { /* and nothing begins afterwards */
-		usleep(2000);
-		ev_run(stage->loop, EVRUN_NOWAIT);
-	}
+	pass(stage, 60); /* and nothing begins afterwards */
+	supervise_forbid_restart(stage->supervise);
 	cr_expect_str_eq(stage->events, "started exited(exit status 4,failed,again) over(0) ");
+}
+
+STAGED(the_time_to_stop_ends_with_the_process)
+{
+	stage->stop_at_start = 1;
+	run(stage, "sleep 1000");
+	pass(stage, 120);
+	cr_expect_str_eq(stage->events, "started exited(killed by SIGTERM) over(143) ");
+}
+
+STAGED(a_process_that_stands_still_is_stopped_all_the_same)
+{
+	char path[64];
+	char state = 'R';
+	script[2] = "kill -STOP $$; exec sleep 1000";
+	cr_assert_eq(start_program(stage, script), 0);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)supervise_pid(stage->supervise));
+	while (state != 'T') {
+		FILE *file = fopen(path, "re");
+		cr_assert_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+		fclose(file);
+	}
+	supervise_stop(stage->supervise);
+	ev_run(stage->loop, 0);
+	cr_expect_str_eq(stage->events, "started exited(killed by SIGTERM) over(143) ");
+}
+
+STAGED(the_pause_grows_and_a_good_run_begins_anew)
+{
+	enum { PAUSES_TO_THE_LONGEST = 7, LONGEST_S = 30, GOOD_S = 61 };
+	stage->config.restart = RESTART_ALWAYS;
+	script[2] = "exit 1";
+	cr_assert_eq(start_program(stage, script), 0);
+	for (int i = 1; i <= PAUSES_TO_THE_LONGEST; i++) {
+		run_until_waiting(stage, i);
+		pass(stage, LONGEST_S);
+	}
+	run_until_waiting(stage, PAUSES_TO_THE_LONGEST + 1);
+	pass(stage, LONGEST_S / 6);
+	cr_expect_eq(stage->starts, PAUSES_TO_THE_LONGEST + 1, "half of it at least");
+	script[2] = "sleep 1000";
+	stage->config.restart_limit = PAUSES_TO_THE_LONGEST + 1;
+	pass(stage, LONGEST_S);
+	cr_assert_eq(stage->starts, PAUSES_TO_THE_LONGEST + 2);
+	pass(stage, GOOD_S);
+	supervise_signal(stage->supervise, SIGKILL);
+	run_until_waiting(stage, PAUSES_TO_THE_LONGEST + 2);
+	pass(stage, 1);
+	cr_expect_eq(stage->starts, PAUSES_TO_THE_LONGEST + 3);
+}
+
+STAGED(a_good_run_counts_no_earlier_failure)
+{
+	stage->config.restart = RESTART_ALWAYS;
+	stage->config.restart_limit = 1;
+	script[2] = "sleep 1000";
+	cr_assert_eq(start_program(stage, script), 0);
+	for (int i = 1; i <= 3; i++) {
+		pass(stage, 61);
+		supervise_signal(stage->supervise, SIGKILL);
+		run_until_waiting(stage, i);
+		pass(stage, 1);
+		cr_expect_eq(stage->starts, i + 1);
+	}
+}
+
+STAGED(a_program_that_is_gone_at_its_restart_is_the_end)
+{
+	char path[SCRATCH_PATH];
+	static const char text[] = "#!/bin/sh\nrm \"$0\"\n";
+	char *argv[] = { path, NULL };
+	int fd = scratch_file(path);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	cr_assert_eq(fchmod(fd, 0700), 0);
+	close(fd);
+	stage->config.restart = RESTART_ALWAYS;
+	stage->config.restart_limit = 1;
+	cr_assert_eq(start_program(stage, argv), 0);
+	run_until_waiting(stage, 1);
+	clock_shift_ms += 1000;
+	ev_run(stage->loop, 0);
+	cr_expect(strstr(stage->events, "exited(cannot run "), "%s", stage->events);
+	cr_expect(strstr(stage->events, ",failed) over(127) "), "%s", stage->events);
+}
+
+/* As it is when the agent is killed: the kernel sends the signal. */
+STAGED(the_stop_signal_comes_when_the_agent_dies)
+{
+	int ends[2];
+	char byte;
+	int how = 0;
+	cr_assert_eq(pipe(ends), 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid_t agent = fork();
+	if (agent == 0) {
+		char text[64];
+		stage->config.stop_signal = SIGUSR1;
+		snprintf(text, sizeof(text), "echo >&%d; exec sleep 1000", ends[1]);
+		script[2] = text;
+		(void)start_program(stage, script);
+		pause();
+	}
+	cr_assert_eq(read(ends[0], &byte, 1), 1);
+	kill(agent, SIGKILL);
+	cr_assert_eq(waitpid(agent, NULL, 0), agent);
+	cr_assert_gt(waitpid(-1, &how, 0), 0);
+	cr_expect_eq(WTERMSIG(how), SIGUSR1);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 STAGED(a_stop_stays_one_when_restarts_are_forbidden_too)
@@ -366,6 +510,44 @@ STAGED(post_stop_comes_between_the_end_and_its_report)
 	cr_expect_str_eq(run(stage, "exit 5"), "started exited(exit status 5,failed) over(5) ");
 	cr_expect_neq(access(file, F_OK), 0, "it has run before the report");
 	cr_expect(has_logged(stage, "post_stop: exit status 0: cleaned"));
+}
+
+STAGED(a_stop_during_post_stop_waits_for_its_end)
+{
+	char path[SCRATCH_PATH];
+	char text[2 * SCRATCH_PATH];
+	close(scratch_file(path));
+	snprintf(text, sizeof(text), "while test -e %s; do sleep 0.01; done", path);
+	stage->config.post_stop_argv = hook(text);
+	script[2] = "exit 5";
+	cr_assert_eq(start_program(stage, script), 0);
+	while (!strstr(stage->events, "exited")) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	supervise_stop(stage->supervise);
+	cr_expect_null(strstr(stage->events, "over"), "%s", stage->events);
+	unlink(path);
+	ev_run(stage->loop, 0);
+	pass(stage, 120);
+	cr_expect_str_eq(stage->events, "started exited(exit status 5,failed) over(5) ");
+	cr_expect(has_logged(stage, " info  post_stop: exit status 0\n"));
+}
+
+STAGED(the_last_words_of_a_hook_may_be_a_single_one)
+{
+	stage->config.post_stop_argv = hook("printf x");
+	run(stage, "exit 0");
+	cr_expect(has_logged(stage, " info  post_stop: exit status 0: x\n"));
+}
+
+STAGED(a_hook_under_way_ends_with_its_owner)
+{
+	stage->config.pre_start_argv = hook("sleep 1000");
+	cr_assert_eq(start_program(stage, script), 0);
+	supervise_destroy(stage->supervise);
+	stage->supervise = NULL;
+	cr_expect(command_wait_for_all(60000));
+	cr_expect_str_empty(stage->events);
 }
 
 STAGED(a_post_stop_that_does_not_exist_holds_nothing_up)

@@ -32,12 +32,17 @@ struct stage {
 static char zone[] = "eu/1", listen_address[] = "127.0.0.1:1", agent_socket[] = "/run/b.sock";
 static char domain[] = "berth", all[] = "/services/**", one[] = "/users/joe/db";
 static char *serve[] = { all, one };
+static char further[] = "/net/b";
+static char *failover[] = { further };
 static const struct config config = { .agent = { .socket = agent_socket, .zone = zone },
 	.dns = { .domain = domain },
 	.xds = { .listen = listen_address,
 		.serve = serve,
 		.serve_count = 2,
 		.prefer = CONFIG_XDS_ZONE,
+		.failover = failover,
+		.failover_count = 1,
+		.failover_hold_ms = 7000,
 		.min_instances = 4 } };
 
 static void on_state(void *context, bool runs, const char *why)
@@ -136,7 +141,8 @@ XDS_TEST(the_child_has_its_options_and_the_listening_socket)
 	RUN_UNTIL(stage, xds_counts(stage->xds).names > 0);
 	cr_expect_str_eq(text_of(in(stage, "told")),
 		"--socket /run/b.sock --listen-fd 0 --status-fd 1 --domain berth "
-		"--min-instances 4 --zone eu/1 --serve /services/** --serve /users/joe/db\n"
+		"--min-instances 4 --zone eu/1 --failover-hold 7000 --failover /net/b "
+		"--serve /services/** --serve /users/joe/db\n"
 		"/dev/zero\n");
 	cr_expect_str_eq(stage->states, "runs() ");
 }
@@ -166,8 +172,9 @@ XDS_TEST(its_figures_are_told)
 	json_object_del(json, "pid");
 	char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
 	cr_expect_str_eq(text,
-		"{\"connections\":2,\"listen\":\"127.0.0.1:1\",\"names\":3,\"refusals\":1,"
-		"\"restarts\":0,\"running\":true}");
+		"{\"connections\":2,\"domain\":\"berth\",\"failover\":[\"/net/b\"],"
+		"\"listen\":\"127.0.0.1:1\",\"min_instances\":4,\"names\":3,\"refusals\":1,"
+		"\"restarts\":0,\"running\":true,\"zone\":\"eu/1\"}");
 	free(text);
 	json_decref(json);
 }

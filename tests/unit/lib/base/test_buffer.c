@@ -22,6 +22,7 @@ Test(buffer, keeps_what_is_appended_in_order_and_terminated)
 	cr_assert_eq(buffer_append(&buffer, "a\0b", 3), 0);
 	cr_assert_eq(buffer_append_text(&buffer, "cd"), 0);
 	cr_assert_eq(buffer_printf(&buffer, "%d-%s", 42, "x"), 0);
+	cr_assert_eq(buffer_printf(&buffer, "%s", ""), 0);
 	cr_assert_eq(buffer.len, 9);
 	cr_assert_arr_eq(buffer.data, "a\0bcd42-x\0", 10);
 	buffer_finish(&buffer);
@@ -44,7 +45,11 @@ Test(buffer, holds_exactly_its_maximum)
 	struct buffer buffer;
 	buffer_init(&buffer, 4);
 	cr_assert_eq(buffer_append(&buffer, "abcd", 4), 0);
-	cr_assert_eq(buffer_append(&buffer, "e", 1), -1);
+	cr_assert_eq(buffer.size, 4);
+	char *whole = buffer_take(&buffer, NULL);
+	cr_assert_str_eq(whole, "abcd");
+	free(whole);
+	cr_assert_eq(buffer_append(&buffer, "abcde", 5), -1);
 	buffer_finish(&buffer);
 }
 
@@ -60,6 +65,7 @@ Test(buffer, refuses_everything_after_a_failure_and_keeps_what_it_has)
 	cr_assert_str_eq(buffer_text(&buffer), "abc");
 	cr_assert_null(buffer_take(&buffer, NULL));
 	buffer_clear(&buffer);
+	cr_assert_str_eq(buffer_text(&buffer), "");
 	cr_assert_eq(buffer_append_text(&buffer, "d"), 0);
 	cr_assert_str_eq(buffer_text(&buffer), "d");
 	buffer_finish(&buffer);
@@ -81,9 +87,11 @@ Test(buffer, consumes_from_the_front)
 {
 	struct buffer buffer;
 	buffer_init(&buffer, 10);
-	cr_assert_eq(buffer_append_text(&buffer, "abcdef"), 0);
 	buffer_consume(&buffer, 0);
-	buffer_consume(&buffer, 4);
+	cr_assert_eq(buffer_append_text(&buffer, "abcdef"), 0);
+	buffer_consume(&buffer, 1);
+	cr_assert_str_eq(buffer_text(&buffer), "bcdef");
+	buffer_consume(&buffer, 3);
 	cr_assert_str_eq(buffer_text(&buffer), "ef");
 	buffer_consume(&buffer, 2);
 	cr_assert_eq(buffer.len, 0);
@@ -124,6 +132,7 @@ Test(buffer, a_program_may_replace_its_memory)
 	cr_assert(buffer.failed);
 	buffer_set_allocator(realloc);
 	buffer_clear(&buffer);
+	cr_assert_not(buffer.failed);
 	cr_assert_eq(buffer_append_text(&buffer, "x"), 0);
 	buffer_finish(&buffer);
 }

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/json_visible.h"
@@ -10,6 +11,7 @@ static void check(const char *json, const char *wanted)
 	buffer_init(&out, 1000);
 	json_append_visible(&out, json, strlen(json));
 	cr_assert_str_eq(buffer_text(&out), wanted);
+	cr_assert_eq(out.len, strlen(wanted));
 	cr_assert_eq(json_has_hidden(json, strlen(json)), strcmp(json, wanted) != 0);
 	buffer_finish(&out);
 }
@@ -26,6 +28,12 @@ Test(json_visible, controls_and_marks_become_escapes)
 	check("\"\x7f\"", "\"\\u007f\"");
 	check("\"\xc2\x80\xc2\x9f\xc2\xa0\"", "\"\\u0080\\u009f\xc2\xa0\"");
 	check("\"\u061c\u200e\u200f\u2010\"", "\"\\u061c\\u200e\\u200f\u2010\"");
+	check("a\x7f"
+	      "bc\x7f"
+	      "def",
+		"a\\u007f"
+		"bc\\u007f"
+		"def");
 	check("\"\u2028\u202e\u202f\"", "\"\\u2028\\u202e\u202f\"");
 	check("\"\u2065\u2066\u2069\u206a\"", "\"\u2065\\u2066\\u2069\u206a\"");
 }
@@ -54,12 +62,28 @@ Test(json_visible, the_end_of_a_buffer_is_made_visible_in_place)
 	buffer_finish(&buffer);
 }
 
+Test(json_visible, bytes_beyond_the_end_are_left_alone)
+{
+	char exact[] = { 'a', 'b' };
+	struct buffer buffer;
+	char *end = memcpy(malloc(2), exact, 2);
+	cr_assert_not(json_has_hidden(end, 2));
+	free(end);
+	cr_assert_not(json_has_hidden("a\u2028", 3));
+	buffer_init(&buffer, 1000);
+	buffer_printf(&buffer, "%0250d", 0);
+	json_make_visible(&buffer, 200);
+	cr_assert_eq(buffer.len, 250);
+	buffer_finish(&buffer);
+}
+
 static void check_harmless(const char *json, const char *wanted)
 {
 	struct buffer out;
 	buffer_init(&out, 1000);
 	json_append_harmless(&out, json, strlen(json));
 	cr_assert_str_eq(buffer_text(&out), wanted);
+	cr_assert_eq(out.len, strlen(wanted));
 	buffer_finish(&out);
 }
 
@@ -72,10 +96,14 @@ Test(json_visible, values_that_programs_print_into_lines_have_replacement_charac
 	check_harmless("\"\x7f\u202e\xc2\x9b.\"", "\"\\ufffd\\ufffd\\ufffd.\"");
 	check_harmless("\"\\\\\\n\"", "\"\\\\\\ufffd\"");
 	check_harmless("\\", "\\");
+	check_harmless("\\n", "\\ufffd");
 	struct buffer out;
 	buffer_init(&out, 1000);
-	json_append_harmless(&out, "\u202e", 2); /* its last byte is beyond the end */
-	cr_assert_str_eq(buffer_text(&out), "\xe2\x80");
+	json_append_harmless(&out, "a\u202e", 3); /* its last byte is beyond the end */
+	json_append_harmless(&out, "a\\n", 2);
+	cr_assert_str_eq(buffer_text(&out),
+		"a\xe2\x80"
+		"a\\");
 	buffer_finish(&out);
 }
 

@@ -34,6 +34,7 @@ ParameterizedTestParameters(path, accepts)
 		{ "/a" },
 		{ "/0" },
 		{ "/a-b" },
+		{ "/az09" },
 		{ "/a--b/c" },
 		{ "/xn--lzg" },
 		{ "/users/devteam/org-apache-tomcat/test1/components" },
@@ -74,6 +75,8 @@ ParameterizedTestParameters(path, rejects_and_says_why)
 		{ "/\xe2\x82\xac", 0, "holds a character" },
 		{ "/\xff", 0, "\"\\xff\" holds a character" },
 		{ "/\xd0\x98", 0, "holds a character" },
+		{ "/`", 0, "holds a character" },
+		{ "/{", 0, "holds a character" },
 		{ "/-a", 0, "begins or ends with -" },
 		{ "/a-", 0, "begins or ends with -" },
 		{ "/-", 0, "begins or ends with -" },
@@ -109,6 +112,10 @@ Test(path, may_have_as_many_bytes_as_the_limit_and_no_more)
 	cr_assert_eq(path_check(path, strlen(path), &err), 0);
 	long_path(path, LIMIT_PATH_BYTES);
 	cr_assert_eq(path_check(path, strlen(path), &err), 0, "%s", err.msg);
+	cr_assert_eq(path_foreign_check(path, LIMIT_PATH_BYTES - 1, &err), 0, "%s", err.msg);
+	cr_assert_eq(path_foreign_check(path, LIMIT_PATH_BYTES, &err), BERTH_INVALID_PATHNAME);
+	cr_assert_not_null(strstr(err.msg, "1024 bytes; at most 1023"), "%s", err.msg);
+	err_clear(&err);
 	strcat(path, "x");
 	cr_assert_eq(path_check(path, strlen(path), &err), BERTH_INVALID_PATHNAME);
 	cr_assert_not_null(strstr(err.msg, "1025 bytes; at most 1024"), "%s", err.msg);
@@ -122,10 +129,11 @@ Test(path, another_programs_path_ends_at_its_length)
 	cr_assert_eq(path_foreign_check("/zookeepers", 11, &err), 0, "%s", err.msg);
 	cr_assert_eq(path_foreign_check("/zookeeper", 9, &err), 0, "%s", err.msg);
 	/* Without a NUL behind it, as AddressSanitizer sees. */
-	char *bare = malloc(2);
-	memcpy(bare, "/z", 2);
-	cr_assert_eq(path_foreign_check(bare, 2, &err), 0, "%s", err.msg);
+	char *bare = malloc(4);
+	memcpy(bare, "/zaz", 4);
+	cr_assert_eq(path_foreign_check(bare, 4, &err), 0, "%s", err.msg);
 	free(bare);
+	cr_assert(path_foreign_element_valid("a\xee\x80\x80", 1));
 }
 
 /* The characters that ZooKeeper itself refuses, and their neighbours. */
@@ -135,6 +143,11 @@ Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
 		const char *path;
 		bool is_valid;
 	} paths[] = {
+		{ "", false },
+		{ "a", false },
+		{ "a/b", false },
+		{ "/a/", false },
+		{ "/a//b", false },
 		{ "/.", false },
 		{ "/..", false },
 		{ "/.a", true },
@@ -154,6 +167,13 @@ Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
 		{ "/\xef\xbf\xb0", false }, /* U+FFF0 */
 		{ "/\xef\xbf\xbf", false }, /* U+FFFF */
 		{ "/\xf0\x9f\x98\x80", false },
+		{ "/b\xef\xa3\xbf", false },
+		{ "/\xef\xa3\xbf"
+		  "b",
+			false },
+		{ "/\xee\x80\x80"
+		  "b",
+			false },
 	};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		size_t len = strlen(paths[i].path);
@@ -162,6 +182,22 @@ Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
 		cr_expect_eq(path_root_check(paths[i].path, len, NULL) == 0, paths[i].is_valid,
 			"%zu", i);
 	}
+	cr_expect_eq(path_root_check("/", 1, NULL), 0);
+	cr_expect_eq(path_foreign_check("/", 1, NULL), BERTH_INVALID_PATHNAME);
+}
+
+Test(path, an_element_has_bounds)
+{
+	char element[1002];
+	struct err err = ERR_INIT;
+	memset(element, 'a', sizeof(element));
+	cr_expect(path_foreign_element_valid(element, 1000));
+	cr_expect_not(path_foreign_element_valid(element, 1001));
+	cr_expect_not(path_foreign_element_valid(element, 0));
+	cr_expect(path_element_valid(element, 63));
+	cr_expect_not(path_element_valid(element, 64));
+	cr_expect_eq(path_foreign_check("/a/..", 5, &err), BERTH_INVALID_PATHNAME);
+	cr_expect_not_null(strstr(err.msg, "\"/a/..\": element \"..\" names"), "%s", err.msg);
 }
 
 Test(path, joins_below_the_root_and_below_others)
@@ -191,6 +227,7 @@ Test(path, join_refuses_what_does_not_fit)
 	char path[5] = "";
 	struct err err = ERR_INIT;
 	cr_assert_eq(path_join(path, sizeof(path), "/a", "bc", &err), BERTH_LIMIT_EXCEEDED);
+	cr_assert_not_null(strstr(err.msg, "5 bytes; at most 4 "), "%s", err.msg);
 	err_clear(&err);
 	cr_assert_eq(path_join(path, sizeof(path), "/a", "b", &err), 0);
 	cr_assert_str_eq(path, "/a/b");
@@ -199,6 +236,10 @@ Test(path, join_refuses_what_does_not_fit)
 	char longer[2 * LIMIT_PATH_BYTES];
 	long_path(parent, LIMIT_PATH_BYTES - 1);
 	cr_assert_eq(path_join(longer, sizeof(longer), parent, "x", &err), BERTH_LIMIT_EXCEEDED);
+	cr_assert_not_null(strstr(err.msg, "1025 bytes; at most 1024 "), "%s", err.msg);
+	err_clear(&err);
+	parent[LIMIT_PATH_BYTES - 2] = '\0';
+	cr_assert_eq(path_join(longer, sizeof(longer), parent, "x", &err), 0, "%s", err.msg);
 }
 
 struct family {
@@ -225,6 +266,34 @@ ParameterizedTest(struct family *family, path, knows_parent_name_and_depth)
 	cr_assert_eq(path_parent_len(family->path), family->parent_len);
 	cr_assert_str_eq(path_name(family->path), family->name);
 	cr_assert_eq(path_depth(family->path), family->depth);
+}
+
+Test(path, a_foreign_path_of_one_element_has_no_parent)
+{
+	cr_assert_eq(path_parent_len("//a"), 0);
+	cr_assert_eq(path_parent_len("//a/b"), 3);
+}
+
+Test(path, a_dns_name_has_the_elements_from_the_last_to_the_first)
+{
+	static const struct {
+		size_t bytes; /* of the path's one element */
+		size_t domain_bytes;
+		bool fits;
+	} rows[] = { { 60, 191, true }, { 60, 192, true }, { 60, 193, false }, { 252, 0, true },
+		{ 253, 0, false }, { 300, 0, false } };
+	char name[PATH_DNS_NAME_BYTES];
+	cr_assert(path_dns_name(name, "/users/joe/web", "berth"));
+	cr_assert_str_eq(name, "web.joe.users.berth");
+	cr_assert(path_dns_name(name, "/", "berth"));
+	cr_assert_str_eq(name, "berth");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char path[512] = "/";
+		char domain[512] = "";
+		memset(path + 1, 'a', rows[i].bytes);
+		memset(domain, 'd', rows[i].domain_bytes);
+		cr_expect_eq(path_dns_name(name, path, domain), rows[i].fits, "%zu", i);
+	}
 }
 
 Test(path, is_under_itself_and_its_ancestors_only)

@@ -20,6 +20,7 @@ ParameterizedTestParameters(quote, escapes)
 		{ "a\0b", 3, "\"a\\x00b\"" }, { "\xe2\x82\xac", 3, "\"\xe2\x82\xac\"" },
 		{ "\xf0\x9f\x9a\xa2", 4, "\"\xf0\x9f\x9a\xa2\"" },
 		{ "\xe2\x82", 2, "\"\\xe2\\x82\"" }, /* cut off */
+		{ "a\u20ac", 3, "\"a\\xe2\\x82\"" },
 		{ "\xc0\xaf", 2, "\"\\xc0\\xaf\"" }, /* overlong / */
 		{ "\xe0\x80\xaf", 3, "\"\\xe0\\x80\\xaf\"" },
 		{ "\xed\xa0\x80", 3, "\"\\xed\\xa0\\x80\"" },          /* a surrogate */
@@ -54,11 +55,14 @@ Test(quote, cuts_long_text_between_characters_and_says_so)
 
 Test(quote, keeps_text_that_just_fits)
 {
+	/* The quotes, an ellipsis and the NUL. */
+	const size_t most = sizeof(struct quoted) - 6;
 	for (size_t len = 140; len < sizeof(struct quoted) + 10; len++) {
 		char text[sizeof(struct quoted) + 10];
 		memset(text, 'x', len);
 		struct quoted quoted = quote(text, len);
-		cr_assert_lt(strlen(quoted.text), sizeof(quoted.text));
-		cr_assert(strlen(quoted.text) == len + 2 || strstr(quoted.text, "\xe2\x80\xa6"));
+		bool is_whole = len <= most;
+		cr_assert_eq(strlen(quoted.text), is_whole ? len + 2 : most + 5);
+		cr_assert_eq(!strstr(quoted.text, "\xe2\x80\xa6"), is_whole);
 	}
 }

@@ -10,6 +10,8 @@ Test(text, text_that_fits_is_unchanged)
 	char out[16];
 	text_printf(out, sizeof(out), "%s %d", "héllo", 1);
 	cr_assert(eq(str, out, "héllo 1"));
+	text_printf(out, sizeof(out), "a\xc3");
+	cr_assert(eq(str, out, "a\xc3"), "also where it was cut before");
 }
 
 /* Every cut of a text with characters of one to four bytes ends at the end of a character. */

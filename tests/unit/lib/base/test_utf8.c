@@ -65,6 +65,8 @@ Test(utf8, a_character_that_the_data_ends_in_has_its_whole_length)
 	cr_assert(eq(sz, utf8_character_len(text + 3, 3), 4));
 	cr_assert(eq(sz, utf8_character_len("\xe2\x28", 2), 0),
 		"but not a character that went wrong before");
+	cr_assert(eq(sz, utf8_character_len("\xe2\x82\xc0", 3), 0));
+	cr_assert(not(utf8_is_valid("\xff", 1)));
 	cr_assert(not(utf8_is_valid(text, sizeof(text) - 2)));
 	cr_assert(utf8_is_valid(text, sizeof(text) - 1));
 }
@@ -86,6 +88,7 @@ ParameterizedTestParameters(utf8, a_copy_is_valid_whatever_is_copied)
 		{ "a\xe2\x82", 3, 0, "a??" },
 		{ "a\xe2\x82", 3, 1, "a" },
 		{ "a\xff\xe2", 3, 1, "a?" },
+		{ "aé", 3, 1, "aé" },
 		{ "\xed\xa0\x80", 3, 1, "???" },
 	};
 	return cr_make_param_array(struct copy, rows, sizeof(rows) / sizeof(rows[0]));

@@ -33,9 +33,7 @@ struct step {
 };
 
 static struct {
-	char folder[SCRATCH_PATH];
-	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	int listener;
+	struct scratch_listener listener;
 	pthread_t thread;
 	const struct step *steps;
 	char requests[8192]; /* all bytes that were read, for after the end */
@@ -57,7 +55,7 @@ static void *serve(void *unused)
 	for (const struct step *step = server.steps; step->kind != END; step++) {
 		switch (step->kind) {
 		case ACCEPT:
-			fd = accept(server.listener, NULL, NULL);
+			fd = accept(server.listener.fd, NULL, NULL);
 			break;
 		case READ:
 			read_request(fd);
@@ -80,14 +78,7 @@ static void *serve(void *unused)
 
 static void server_start(const struct step *steps)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	scratch_folder(server.folder);
-	cr_assert_lt(snprintf(server.path, sizeof(server.path), "%s/socket", server.folder),
-		(int)sizeof(server.path));
-	strcpy(address.sun_path, server.path);
-	server.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(bind(server.listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	cr_assert_eq(listen(server.listener, 5), 0);
+	scratch_listen(&server.listener);
 	server.steps = steps;
 	memset(server.requests, 0, sizeof(server.requests));
 	cr_assert_eq(pthread_create(&server.thread, NULL, serve, NULL), 0);
@@ -96,16 +87,14 @@ static void server_start(const struct step *steps)
 static void server_stop(void)
 {
 	pthread_join(server.thread, NULL);
-	close(server.listener);
-	unlink(server.path);
-	rmdir(server.folder);
+	scratch_listen_end(&server.listener);
 }
 
 static struct berth *open_client(int timeout_ms)
 {
 	struct berth *berth = NULL;
 	struct berth_options options = { .timeout_ms = timeout_ms };
-	cr_assert_eq(berth_open(&berth, server.path, &options, NULL), 0);
+	cr_assert_eq(berth_open(&berth, server.listener.address.sun_path, &options, NULL), 0);
 	return berth;
 }
 

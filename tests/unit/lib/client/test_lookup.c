@@ -19,7 +19,8 @@ static const char endpoints[] =
 	"\"scope\":\"internal\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":\"host/port\","
 	"\"address\":\"h:81\"}]";
 static const char children[] = "[\"/a/b\",\"/a/c\"]";
-static const char stat_of_node[] = "{\"time\":7,\"size\":2,\"children\":2,\"foreign\":[\"X%2f\"]}";
+static const char stat_of_node[] =
+	"{\"time\":7,\"size\":2,\"children\":2,\"foreign\":[\"X%2f\",\"Y\"]}";
 
 /* Returns its length. */
 static size_t make_answer(char *out, size_t size, const char *body)
@@ -75,7 +76,7 @@ static int call_list(struct berth *berth, struct berth_failure *failure)
 	int code = berth_list(berth, "/a", &paths, failure);
 	if (code == 0) {
 		bool right = paths.count == 2 && strcmp(paths.items[1], "/a/c") == 0 &&
-			paths.foreign_count == 1 && strcmp(paths.foreign[0], "X%2f") == 0;
+			paths.foreign_count == 2 && strcmp(paths.foreign[0], "X%2f") == 0;
 		code = right ? 0 : FAILING_WRONG;
 		berth_paths_finish(&paths);
 	}
@@ -87,7 +88,7 @@ static int call_stat(struct berth *berth, struct berth_failure *failure)
 	struct berth_stat stat;
 	int code = berth_stat(berth, "/a", &stat, failure);
 	bool right = code ||
-		(stat.time_ms == 7 && stat.size == 2 && stat.children == 2 && stat.foreign == 1);
+		(stat.time_ms == 7 && stat.size == 2 && stat.children == 2 && stat.foreign == 2);
 	return right ? code : FAILING_WRONG;
 }
 
@@ -101,6 +102,8 @@ static bool are_right(const struct berth_endpoints *found)
 {
 	return found->count == 2 && strcmp(found->items[0].address, "[::1]:80") == 0 &&
 		strcmp(found->items[0].host, "::1") == 0 && found->items[0].port == 80 &&
+		strcmp(found->items[0].address_json, "{\"hostname\":\"::1\",\"port\":\"80\"}") ==
+		0 &&
 		strcmp(found->items[1].address, "h:81") == 0 &&
 		strcmp(found->items[1].path, "/a/b") == 0 && found->items[1].port == 81;
 }

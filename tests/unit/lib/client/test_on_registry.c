@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/berth.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -224,6 +226,26 @@ STAGED(endpoints_are_those_of_the_record_and_of_its_children)
 		BERTH_PATH_NOT_FOUND, "/t");
 }
 
+STAGED(each_endpoint_of_a_record_counts)
+{
+	bind(stage, "/s",
+		RECORD(",\"external\":[" AT("x", "REST", "h0", "80") "," AT(
+			"x", "REST", "h1", "81") "," AT("y", "REST", "h2", "82") "]"));
+	cr_expect_str_eq(addresses(stage, "/s", NULL), "/s=h0:80 /s=h1:81 /s=h2:82 ");
+	cr_expect_str_eq(addresses(stage, "/s", "y"), "/s=h2:82 ");
+	cr_expect_not(berth_last_freshness(stage->berth).stale);
+}
+
+STAGED(a_failed_read_leaves_the_callers_memory_alone)
+{
+	struct berth_paths paths = { .count = 7 };
+	struct berth_stat stat = { .size = 7 };
+	cr_expect_eq(berth_list(stage->berth, "/t", &paths, NULL), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(paths.count, 7);
+	cr_expect_eq(berth_stat(stage->berth, "/t", &stat, NULL), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(stat.size, 7);
+}
+
 STAGED(a_malformed_record_of_its_own_is_an_error_and_one_of_a_child_is_left_out)
 {
 	struct berth_endpoints endpoints;
@@ -380,6 +402,30 @@ STAGED(a_home_needs_a_root_that_everybody_may_write)
 		BERTH_FAILED, "root");
 }
 
+static int read_all(void *context)
+{
+	struct stage *stage = context;
+	struct berth_paths paths = { .count = 0 };
+	struct berth_endpoints endpoints = { .count = 0 };
+	struct berth_answer answer = { .json = NULL };
+	struct berth_failure failure;
+	int code = berth_list(stage->berth, "/s", &paths, &failure);
+	code = code ? code : berth_endpoints(stage->berth, "/s", NULL, &endpoints, &failure);
+	code = code ? code : berth_find(stage->berth, NULL, NULL, NULL, &answer, &failure);
+	bool right = code || (paths.count == 2 && endpoints.count == 2 && answer.len > 2);
+	berth_paths_finish(&paths);
+	berth_endpoints_finish(&endpoints);
+	berth_answer_finish(&answer);
+	return right ? code : FAILING_WRONG;
+}
+
+STAGED(without_memory_what_is_read_is_whole_or_an_error)
+{
+	bind(stage, "/s/a", RECORD(SERVES("x", "h1", "81")));
+	bind(stage, "/s/b", RECORD(SERVES("x", "h2", "82")));
+	failing_check_memory("reads", read_all, stage);
+}
+
 /* ---- watches ---- */
 
 static void on_event(void *context, const struct berth_event *event)
@@ -428,6 +474,27 @@ STAGED(a_watch_tells_what_is_there_and_then_each_change)
 		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
 	}
 	cr_expect_str_empty(stage->events);
+}
+
+/* For a program with a loop of its own. */
+STAGED(the_descriptor_is_ready_when_there_is_something_to_dispatch_and_only_then)
+{
+	struct berth_watch *watch;
+	struct berth *other = open_handle(stage);
+	struct pollfd poller = { .fd = berth_fd(stage->berth), .events = POLLIN };
+	bind(stage, "/s/a", RECORD(""));
+	cr_assert_eq(berth_watch(stage->berth, "/s", true, on_event, stage, &watch, NULL), 0);
+	wait_for(stage, "SUBSCRIBED");
+	while (poll(&poller, 1, 0) > 0) {
+		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
+	}
+	stage->events[0] = '\0';
+	cr_assert_eq(berth_bind(other, "/s/b", RECORD(""), 0, NULL), 0);
+	while (!strstr(stage->events, "UPDATED:/s/b ")) {
+		cr_assert_eq(poll(&poller, 1, PATIENT_MS), 1);
+		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
+	}
+	berth_close(other);
 }
 
 STAGED(a_watch_of_one_path_tells_of_no_other)

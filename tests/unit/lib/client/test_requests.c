@@ -1,14 +1,15 @@
 /* A handle on an agent: the request that each call of the library makes, and what it answers. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/berth.h"
+#include "lib/client/open.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -17,9 +18,7 @@ enum { REQUEST_BYTES = 16384 };
 /* ---- an agent that notes what it is asked ---- */
 
 struct stage {
-	char folder[SCRATCH_PATH];
-	struct sockaddr_un address;
-	int listener;
+	struct scratch_listener listener;
 	pthread_t thread;
 	struct berth *berth;
 	struct berth_failure failure;
@@ -58,7 +57,7 @@ static bool read_request(struct stage *stage, int fd)
 static void *serve(void *context)
 {
 	struct stage *stage = context;
-	for (int fd; (fd = accept(stage->listener, NULL, NULL)) >= 0;) {
+	for (int fd; (fd = accept(stage->listener.fd, NULL, NULL)) >= 0;) {
 		while (read_request(stage, fd)) {
 			char answer[REQUEST_BYTES];
 			bool is_stat = strncmp(stage->request, "GET /v1/stat/", 13) == 0;
@@ -76,29 +75,20 @@ static void *serve(void *context)
 
 static struct stage *open_stage(struct stage *stage)
 {
-	scratch_folder(stage->folder);
-	stage->address.sun_family = AF_UNIX;
-	snprintf(stage->address.sun_path, sizeof(stage->address.sun_path), "%.90s/socket",
-		stage->folder);
-	stage->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(
-		bind(stage->listener, (struct sockaddr *)&stage->address, sizeof(stage->address)),
-		0);
-	cr_assert_eq(listen(stage->listener, 5), 0);
+	scratch_listen(&stage->listener);
 	stage->body = "{}";
 	cr_assert_eq(pthread_create(&stage->thread, NULL, serve, stage), 0);
-	cr_assert_eq(berth_open(&stage->berth, stage->address.sun_path, NULL, NULL), 0);
+	cr_assert_eq(berth_open(&stage->berth, stage->listener.address.sun_path, NULL, NULL), 0);
+	berth_set_shared(stage->berth, false);
 	return stage;
 }
 
 static void close_stage(struct stage *stage)
 {
 	berth_close(stage->berth);
-	shutdown(stage->listener, SHUT_RDWR);
+	shutdown(stage->listener.fd, SHUT_RDWR);
 	pthread_join(stage->thread, NULL);
-	close(stage->listener);
-	unlink(stage->address.sun_path);
-	rmdir(stage->folder);
+	scratch_listen_end(&stage->listener);
 }
 
 #define STAGED(name)                                                                               \
@@ -165,6 +155,7 @@ STAGED(a_filter_goes_into_the_query)
 	stage->body = "[]";
 	int code = berth_endpoints(stage->berth, "/s", NULL, &endpoints, &stage->failure);
 	expect(stage, code, "GET /v1/endpoints/s");
+	cr_expect_null(strcasestr(stage->head, "no-cache"), "%s", stage->head);
 	berth_endpoints_finish(&endpoints);
 	code = berth_endpoints(stage->berth, "/s", &all, &endpoints, &stage->failure);
 	expect(stage, code,
@@ -172,6 +163,105 @@ STAGED(a_filter_goes_into_the_query)
 	berth_endpoints_finish(&endpoints);
 	code = berth_endpoints(stage->berth, "/s", &one, &endpoints, &stage->failure);
 	expect(stage, code, "GET /v1/endpoints/s?scope=internal");
+	berth_endpoints_finish(&endpoints);
+}
+
+STAGED(bytes_with_a_meaning_in_a_query_are_encoded)
+{
+	struct berth_endpoints endpoints;
+	const struct berth_endpoint_filter filter = { .api = "azAZ09-._~/`{@[:\xff" };
+	stage->body = "[]";
+	int code = berth_endpoints(stage->berth, "/s", &filter, &endpoints, &stage->failure);
+	expect(stage, code, "GET /v1/endpoints/s?api=azAZ09-._~/%60%7B%40%5B%3A%FF");
+	berth_endpoints_finish(&endpoints);
+}
+
+/* The agent's bound for a target is 5119 bytes. */
+STAGED(a_request_that_is_too_long_is_not_sent)
+{
+	char path[1001];
+	char api[5121];
+	struct berth_endpoints endpoints;
+	struct berth_watch *watch;
+	const struct berth_endpoint_filter filter = { .api = api };
+	stage->body = "[]";
+	for (size_t i = 0; i < sizeof(path) - 1; i++) {
+		path[i] = i % 50 == 0 ? '/' : 'x';
+	}
+	path[sizeof(path) - 1] = '\0';
+	memset(api, 'a', sizeof(api));
+	api[sizeof(api) - 1] = '\0';
+	cr_expect_eq(berth_endpoints(stage->berth, "/s", &filter, &endpoints, NULL),
+		BERTH_LIMIT_EXCEEDED);
+	api[5120 - strlen("/v1/endpoints?api=") - strlen(path)] = '\0';
+	cr_expect_eq(berth_endpoints(stage->berth, path, &filter, &endpoints, NULL),
+		BERTH_LIMIT_EXCEEDED);
+	const struct berth_criteria criteria = {
+		.api = path, .type = path, .id = path, .under = api
+	};
+	struct berth_answer answer;
+	cr_expect_eq(berth_find(stage->berth, &criteria, NULL, NULL, &answer, NULL),
+		BERTH_LIMIT_EXCEEDED);
+	cr_expect_eq(
+		berth_endpoints(stage->berth, "s", NULL, &endpoints, NULL), BERTH_INVALID_PATHNAME);
+	cr_expect_str_empty(stage->request);
+	api[strlen(api) - 1] = '\0';
+	cr_assert_eq(berth_endpoints(stage->berth, path, &filter, &endpoints, NULL), 0);
+	cr_expect_eq(strlen(stage->request), strlen("GET ") + 5119);
+	berth_endpoints_finish(&endpoints);
+	cr_expect_eq(berth_watch(stage->berth, path, true, NULL, NULL, &watch, NULL), 0);
+}
+
+STAGED(the_agent_is_found_by_an_argument_or_by_the_environment)
+{
+	char url[256];
+	snprintf(url, sizeof(url), "unix:%s", stage->listener.address.sun_path);
+	setenv("BERTH_SHARED", "off", 1);
+	setenv("BERTH_SOCKET", stage->listener.address.sun_path, 1);
+	const char *const arguments[] = { NULL, "", stage->listener.address.sun_path, url };
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+		struct berth *berth;
+		struct berth_answer answer;
+		cr_assert_eq(berth_open_agent(&berth, arguments[i], &stage->failure), 0);
+		for (int turn = 0; turn < 4; turn++) {
+			expect_answer(stage, berth_resolve(berth, "/s", &answer, &stage->failure),
+				&answer, "GET /v1/resolve/s");
+			cr_expect_null(strstr(stage->head, "Prefer: shared"));
+		}
+		berth_close(berth);
+		setenv("BERTH_SOCKET", stage->listener.address.sun_path, 1);
+	}
+	struct berth *berth;
+	setenv("BERTH_SOCKET", "", 1);
+	cr_assert_eq(berth_open_agent(&berth, NULL, NULL), 0);
+	cr_expect_eq(berth_live(berth, &stage->failure), BERTH_AGENT_UNAVAILABLE);
+	cr_expect_not_null(
+		strstr(stage->failure.message, "/berth/berth.sock"), "%s", stage->failure.message);
+	berth_close(berth);
+}
+
+STAGED(a_handle_without_watches_has_nothing_to_dispatch)
+{
+	struct pollfd poller = { .fd = berth_fd(stage->berth), .events = POLLIN };
+	cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
+	cr_expect_gt(poller.fd, STDERR_FILENO);
+	cr_expect_eq(poll(&poller, 1, 0), 0);
+}
+
+STAGED(many_endpoints_are_read)
+{
+	struct berth_endpoints endpoints;
+	char body[4096] = "[";
+	for (int i = 0; i < 40; i++) {
+		size_t used = strlen(body);
+		snprintf(body + used, sizeof(body) - used,
+			"%s{\"addressType\":\"host/port\",\"address\":\"h:%d\"}", i ? "," : "", i);
+	}
+	stage->body = strcat(body, "]");
+	int code = berth_endpoints(stage->berth, "/s", NULL, &endpoints, &stage->failure);
+	expect(stage, code, "GET /v1/endpoints/s");
+	cr_assert_eq(endpoints.count, 40);
+	cr_expect_str_eq(endpoints.items[39].address, "h:39");
 	berth_endpoints_finish(&endpoints);
 }
 
@@ -197,8 +287,10 @@ STAGED(a_look_up_that_is_kept_asks_the_registry_after_trouble)
 	struct berth_lookup *lookup = NULL;
 	const struct berth_endpoints *endpoints;
 	stage->body = "[]";
-	cr_assert_eq(berth_lookup_create(&lookup, stage->berth, "/s", NULL, NULL), 0);
+	const struct berth_endpoint_filter filter = { "a", "p", "internal" };
+	cr_assert_eq(berth_lookup_create(&lookup, stage->berth, "/s", &filter, NULL), 0);
 	cr_assert_eq(berth_lookup_get(lookup, &endpoints, &stage->failure), 0);
+	cr_expect_str_eq(stage->request, "GET /v1/endpoints/s?api=a&protocol=p&scope=internal");
 	cr_expect_null(strcasestr(stage->head, "no-cache"), "%s", stage->head);
 	berth_lookup_trouble(lookup);
 	cr_assert_eq(berth_lookup_get(lookup, &endpoints, &stage->failure), 0);
@@ -215,6 +307,56 @@ STAGED(names_have_a_type_or_all)
 	expect_answer(stage, code, &answer, "GET /v1/names/a.berth?type=SRV");
 }
 
+STAGED(look_ups_by_nearness_name_a_zone)
+{
+	struct berth_answer answer;
+	int code = berth_name_near(stage->berth, "a.berth", NULL, "self", &answer, &stage->failure);
+	expect_answer(stage, code, &answer, "GET /v1/names/a.berth?near=self");
+	code = berth_name_near(stage->berth, "a.berth", "SRV", "eu/a b", &answer, &stage->failure);
+	expect_answer(stage, code, &answer, "GET /v1/names/a.berth?type=SRV&near=eu/a%20b");
+	char zone[1024];
+	memset(zone, ' ', sizeof(zone));
+	zone[sizeof(zone) - 1] = '\0';
+	cr_expect_eq(berth_name_near(stage->berth, "a.berth", NULL, zone, &answer, NULL),
+		BERTH_LIMIT_EXCEEDED);
+}
+
+STAGED(endpoints_by_nearness_have_tiers)
+{
+	struct berth_endpoints endpoints;
+	unsigned *tiers = NULL;
+	const struct berth_endpoint_filter filter = { .scope = "internal" };
+	stage->body = "[{\"addressType\":\"host/port\",\"address\":\"h:1\",\"tier\":0},"
+		      "{\"addressType\":\"host/port\",\"address\":\"h:2\",\"tier\":3}]";
+	int code = berth_endpoints_near(
+		stage->berth, "/s", &filter, "eu/a", &endpoints, &tiers, &stage->failure);
+	expect(stage, code, "GET /v1/endpoints/s?scope=internal&near=eu/a");
+	cr_assert_eq(endpoints.count, 2);
+	cr_expect_str_eq(endpoints.items[1].address, "h:2");
+	cr_expect_eq(tiers[0], 0);
+	cr_expect_eq(tiers[1], 3);
+	free(tiers);
+	berth_endpoints_finish(&endpoints);
+	stage->body = "[]";
+	code = berth_endpoints_near(stage->berth, "/s", NULL, "self", &endpoints, &tiers, NULL);
+	expect(stage, code, "GET /v1/endpoints/s?near=self");
+	free(tiers);
+	berth_endpoints_finish(&endpoints);
+}
+
+/* An agent of a version without zones lets the parameter be. */
+STAGED(an_answer_without_tiers_is_not_by_nearness)
+{
+	struct berth_endpoints endpoints;
+	unsigned *tiers;
+	stage->body = "[{\"addressType\":\"host/port\",\"address\":\"h:1\"}]";
+	int code = berth_endpoints_near(
+		stage->berth, "/s", NULL, "self", &endpoints, &tiers, &stage->failure);
+	cr_expect_eq(code, BERTH_FAILED);
+	cr_expect_not_null(
+		strstr(stage->failure.message, "no tiers"), "%s", stage->failure.message);
+}
+
 STAGED(the_agent_s_own_documents_are_asked_for)
 {
 	struct berth_answer answer;
@@ -228,6 +370,8 @@ STAGED(the_agent_s_own_documents_are_asked_for)
 	expect_answer(stage, code, &answer, "GET /v1/agent/checks");
 	cr_expect_not_null(strcasestr(stage->head, "If-None-Match: \"6\""), "%s", stage->head);
 	cr_expect_not_null(strcasestr(stage->head, "Prefer: wait=5"), "%s", stage->head);
+	code = berth_bridge(stage->berth, &answer, &stage->failure);
+	expect_answer(stage, code, &answer, "GET /v1/bridge");
 	code = berth_run_check(stage->berth, "web", &answer, &stage->failure);
 	expect_answer(stage, code, &answer, "POST /v1/agent/checks/web/run");
 	stage->body = "{\"reloaded\":true,\"problems\":[]}";

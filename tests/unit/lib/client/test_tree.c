@@ -184,9 +184,26 @@ STAGED(an_outage_makes_the_picture_stale_until_all_has_been_read)
 	memory_set_state(stage->registry, REGISTRY_LOST);
 	client_wait_state(stage->registry, REGISTRY_LOST);
 	memory_put(stage->registry, "/a/b", RECORD("changed"));
+	memory_put(stage->registry, "/a/c", RECORD("changed"));
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	expect(stage, BEGUN "STALE UPDATED:/a/b FRESH ");
+	expect(stage, BEGUN "STALE UPDATED:/a/b UPDATED:/a/c FRESH ");
 	cr_assert_str_eq(description(stage, "/a/b"), "changed");
+}
+
+STAGED(a_branch_that_went_in_an_outage_is_told_from_its_leaves_on)
+{
+	memory_put(stage->registry, "/a/c/d", RECORD("d"));
+	memory_put(stage->registry, "/a/c/d/e", RECORD("e"));
+	follow(stage, true);
+	expect(stage, BEGUN);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	client_wait_state(stage->registry, REGISTRY_LOST);
+	memory_remove(stage->registry, "/a/c/d/e");
+	memory_remove(stage->registry, "/a/c/d");
+	memory_remove(stage->registry, "/a/c");
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	expect(stage, BEGUN "STALE DELETED:/a/c/d/e DELETED:/a/c/d DELETED:/a/c FRESH ");
+	cr_assert_eq(json_object_size(stage->picture), 2);
 }
 
 STAGED(an_outage_before_the_first_picture_is_no_news)

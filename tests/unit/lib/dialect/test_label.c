@@ -34,6 +34,7 @@ static const struct row rows[] = {
 	{ ".", "x---2e" },
 	{ "my app", "my---20app" },
 	{ "caf\xc3\xa9", "caf---c3---a9" },
+	{ "az`09{", "az---6009---7b" },
 };
 
 Test(label, every_name_has_one_and_comes_back)
@@ -69,18 +70,23 @@ Test(label, no_two_names_of_odd_characters_share_one)
 Test(label, a_long_name_has_a_hash_that_leads_nowhere_by_itself)
 {
 	char name[1001];
-	char first[DIALECT_LABEL_SIZE];
+	char first[sizeof(name)];
 	char second[DIALECT_LABEL_SIZE];
+	memset(first, '#', sizeof(first));
 	memset(name, 'a', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	dialect_label(first, name);
 	cr_assert_eq(strncmp(first, "h----", 5), 0, "%s", first);
 	cr_assert_eq(strlen(first), 37);
+	cr_assert_eq(first[DIALECT_LABEL_SIZE], '#');
 	cr_assert(path_element_valid(first, strlen(first)));
 	cr_assert_not(dialect_label_name(second, first));
 	name[999] = 'b';
 	dialect_label(second, name);
 	cr_assert_str_neq(first, second);
+	name[64] = '\0';
+	dialect_label(second, name);
+	cr_assert_eq(strncmp(second, "h----", 5), 0, "%s", second);
 	name[63] = '\0';
 	dialect_label(first, name);
 	cr_assert_str_eq(first, name);

@@ -33,6 +33,8 @@ struct row {
 	"{\"srvce\":\"_http\",\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}"
 #define FLAT_SERVICE                                                                               \
 	"{\"type\":\"service\",\"service\":{\"srvce\":\"_http\",\"proto\":\"_udp\",\"port\":53}}"
+#define LONGEST_PROTOCOL "long-1234567890-1234567890-1234567890-1234567890-1234567890-long"
+#define BARE_SERVICE(port) "{\"type\":\"service\",\"service\":{\"port\":" port "}}"
 #define HOST_RECORD                                                                                \
 	"{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":25,\"load_balancer\":{"      \
 	"\"address\":\"10.9.8.7\",\"ports\":[8080]}}"
@@ -86,6 +88,8 @@ struct row {
 	",\"yarn:id\":\"u1\",\"yarn:persistence\":\"container\",\"dialect\":\"mesos\","            \
 	"\"yarn:hostname\":\"m1\",\"yarn:ip\":\"10.0.0.1\",\"mesos:pid\":\"master@10.0.0.1:5050\""
 
+#define MESOS_TAIL ",\"yarn:persistence\":\"container\",\"dialect\":\"mesos\""
+
 #define READABLE(type, name, group, data, record)                                                  \
 	{                                                                                          \
 		type, name, group, data, record, NULL                                              \
@@ -128,6 +132,16 @@ static const struct row rows[] = {
 	READABLE(DIALECT_REGISTRAR, "web1", SERVICE,
 		"{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.9.8.7\"}}",
 		RECORD(ENDPOINT("http", "tcp", "10.9.8.7", "8080")) HOST_TAIL_OF("rr_host")),
+	READABLE(DIALECT_REGISTRAR, "web1", BARE_SERVICE("53,\"proto\":\"" LONGEST_PROTOCOL "\""),
+		"{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(ENDPOINT("web", LONGEST_PROTOCOL, "10.9.8.7", "53"))
+			HOST_TAIL_OF("rr_host")),
+	READABLE(DIALECT_REGISTRAR, "web1", BARE_SERVICE("1"),
+		"{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(ENDPOINT("web", "tcp", "10.9.8.7", "1")) HOST_TAIL_OF("rr_host")),
+	READABLE(DIALECT_REGISTRAR, "web1", BARE_SERVICE("\"x\""),
+		"{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(HOST("web", "tcp", "10.9.8.7")) HOST_TAIL_OF("rr_host")),
 	NO_MEMBER("host"),
 	NO_MEMBER("db_host"),
 	NO_MEMBER("rr_hosts"),
@@ -161,8 +175,17 @@ static const struct row rows[] = {
 		RECORD(ENDPOINT("web", "tcp", "h", "1") "," ENDPOINT(
 			"web", "tcp", "h", "2") "," ENDPOINT("web", "tcp", "h", "3")) MEMBER_TAIL
 		",\"metadata.l\":\"\""),
+	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL,
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"65535\"}}",
+		RECORD(ENDPOINT("web", "tcp", "h", "65535")) MEMBER_TAIL),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
 		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":0}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":65536}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007", "{\"serviceEndpoint\":{\"host\":\"h\"}}",
+		"no host or no port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007", "{\"serviceEndpoint\":{\"port\":1}}",
+		"no host or no port"),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
 		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"\"}}", "port"),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
@@ -192,6 +215,8 @@ static const struct row rows[] = {
 		RECORD("") INSTANCE_TAIL),
 	READABLE(DIALECT_CURATOR, "uuid", NULL, "{\"address\":\"h\",\"sslPort\":443}",
 		RECORD(ENDPOINT("web", "tls", "h", "443")) INSTANCE_TAIL),
+	READABLE(DIALECT_CURATOR, "uuid", NULL, "{\"name\":\"a!b\",\"address\":\"h\"}",
+		RECORD(HOST("a!b", "tcp", "h")) INSTANCE_TAIL ",\"curator:name\":\"a!b\""),
 	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"name\":\"app\",\"port\":80}", "no address"),
 	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"address\":\"h\",\"port\":80.5}", "port"),
 
@@ -200,7 +225,8 @@ static const struct row rows[] = {
 			"3000")) ",\"yarn:id\":\"i-1\"" NERVE_TAIL
 				 ",\"nerve:weight\":2,\"nerve:haproxy_server_options\":\"backup\","
 				 "\"labels.az\":\"a\""),
-	READABLE(DIALECT_NERVE, "i-1_0000000001", NULL, "{\"host\":\"::1\",\"port\":3000}",
+	READABLE(DIALECT_NERVE, "i-1_0000000001", NULL,
+		"{\"host\":\"::1\",\"port\":3000,\"weight\":null}",
 		RECORD(ENDPOINT(
 			"web", "tcp", "::1", "3000")) ",\"yarn:id\":\"i-1_0000000001\"" NERVE_TAIL),
 	UNREADABLE(DIALECT_NERVE, "i-1_0000000001", "{\"host\":\"h\"}", "no port"),
@@ -210,9 +236,15 @@ static const struct row rows[] = {
 	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, OLD_MASTER, MASTER_RECORD),
 	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL,
 		"{\"address\":{\"hostname\":\"m1\",\"port\":5050}}",
-		RECORD(ENDPOINT("web", "http", "m1",
-			"5050")) ",\"yarn:persistence\":\"container\","
-				 "\"dialect\":\"mesos\",\"yarn:hostname\":\"m1\""),
+		RECORD(ENDPOINT("web", "http", "m1", "5050")) MESOS_TAIL
+		",\"yarn:hostname\":\"m1\""),
+	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL,
+		"{\"ip\":1,\"port\":1,\"domain\":{\"a\":7}}",
+		RECORD(ENDPOINT("web", "http", "1.0.0.0", "1")) MESOS_TAIL
+		",\"yarn:ip\":\"1.0.0.0\",\"mesos:domain\":{\"a\":7}"),
+	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, "{\"ip\":4294967295,\"port\":1}",
+		RECORD(ENDPOINT("web", "http", "255.255.255.255", "1")) MESOS_TAIL
+		",\"yarn:ip\":\"255.255.255.255\""),
 	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"pid\":\"x\"}", "no address"),
 
 	UNREADABLE(DIALECT_NERVE, "n", "10.0.0.1:80", "not JSON"),
@@ -383,22 +415,34 @@ static void check_entries(
 
 Test(dialect_read, a_serverset_has_members_and_weights)
 {
-	char *const names[] = { "vector_0000000001", "member_0000000010", "member_0000000002",
-		"member_0000000010" }; /* a server may say a name twice */
+	/* A server may say a name twice. */
+	char *const names[] = { "member_0000000002", "vector_0000000001", "member_0000000010",
+		"member_0000000002", "member_0000000010" };
 	static const char *const expected[] = { "member--0000000002", "member_0000000002",
 		"member--0000000010", "member_0000000010", NULL };
-	check_entries(DIALECT_SERVERSET, names, 4, expected);
+	check_entries(DIALECT_SERVERSET, names, 5, expected);
+	cr_assert_not(dialect_reads_group(DIALECT_SERVERSET));
+}
+
+Test(dialect_read, each_node_of_other_groups_is_a_member)
+{
+	char *const names[] = { "web1", "vector_1" };
+	static const char *const expected[] = { "vector--1", "vector_1", "web1", "web1", NULL };
+	check_entries(DIALECT_REGISTRAR, names, 2, expected);
+	check_entries(DIALECT_NERVE, names, 2, expected);
+	cr_assert(dialect_reads_group(DIALECT_REGISTRAR));
 }
 
 Test(dialect_read, the_lowest_of_the_masters_leads)
 {
 	char *const names[] = { "log_replicas", "json.info_0000000012", "json.info_0000000009",
-		"info_0000000001", "json.info_0000000010", "json.info_", "json.info_00000000011" };
+		"info_0000000001", "json.info_0000000010", "json.info_", "json.info_00000000011",
+		"json.info_000000001x" };
 	static const char *const expected[] = { "leader", "json.info_0000000009",
 		"master-0000000010", "json.info_0000000010", "master-0000000012",
 		"json.info_0000000012", NULL };
 	static const char *const none[] = { NULL };
-	check_entries(DIALECT_MESOS, names, 7, expected);
+	check_entries(DIALECT_MESOS, names, 8, expected);
 	check_entries(DIALECT_MESOS, names, 1, none);
 }
 

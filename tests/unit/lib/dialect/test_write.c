@@ -7,6 +7,7 @@
 
 #include "lib/base/limits.h"
 #include "lib/dialect/dialect.h"
+#include "tests/support/failing.h"
 
 static struct dialect_instance instance_of(enum dialect_type type)
 {
@@ -14,7 +15,6 @@ static struct dialect_instance instance_of(enum dialect_type type)
 		.type = type,
 		.name = "test",
 		.endpoint = { "http", "10.0.0.1", 80 },
-		.ssl_port = -1,
 		.path = "/group",
 		.domain = "web.t1.example.test",
 		.host_name = "h1",
@@ -67,6 +67,10 @@ static int refused(const struct dialect_instance *instance)
 	"{\"value\":\"://\",\"variable\":false},{\"value\":\"address\",\"variable\":true},"        \
 	"{\"value\":\":\",\"variable\":false},{\"value\":\"port\",\"variable\":true}]}"
 
+#define SERVICE_DATA(port, ttl)                                                                    \
+	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":"          \
+	"\"_http\",\"proto\":\"_tcp\",\"port\":" port ",\"ttl\":" ttl "}}}"
+
 Test(write, registrar_has_host_aliases_and_then_the_service)
 {
 	static char *const aliases[] = { "Alias.Example.test" };
@@ -82,11 +86,35 @@ Test(write, registrar_has_host_aliases_and_then_the_service)
 			   "\"load_balancer\":{\"address\":\"10.9.8.7\",\"ports\":[8080]}}";
 	expect(&nodes, 0, "//test/example/t1/web/h1", host, DIALECT_NODE_EPHEMERAL);
 	expect(&nodes, 1, "//test/example/alias", host, DIALECT_NODE_EPHEMERAL);
-	expect(&nodes, 2, "//test/example/t1/web",
-		"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":"
-		"\"_http\",\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}",
-		DIALECT_NODE_SHARED);
-	cr_assert(gt(int, nodes.items[2].order, nodes.items[0].order));
+	expect(&nodes, 2, "//test/example/t1/web", SERVICE_DATA("8080", "45"), DIALECT_NODE_SHARED);
+	cr_assert_gt(nodes.items[2].order, nodes.items[0].order);
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, registrar_has_the_ports_it_is_given_and_as_many_aliases)
+{
+	static char *const aliases[] = { "a.test", "B" };
+	static const int ports[] = { 1, 65535 };
+	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
+	instance.aliases = aliases;
+	instance.alias_count = 2;
+	instance.ports = ports;
+	instance.port_count = 2;
+	instance.ttl = 0;
+	instance.service = "_http";
+	instance.service_port = 1;
+	struct dialect_nodes nodes = write_nodes(&instance);
+	const char *host = "{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":0,"
+			   "\"load_balancer\":{\"address\":\"10.9.8.7\",\"ports\":[1,65535]}}";
+	cr_assert(eq(sz, nodes.count, 4));
+	expect(&nodes, 1, "//test/a", host, DIALECT_NODE_EPHEMERAL);
+	expect(&nodes, 2, "//b", host, DIALECT_NODE_EPHEMERAL);
+	expect(&nodes, 3, "//test/example/t1/web", SERVICE_DATA("1", "60"), DIALECT_NODE_SHARED);
+	dialect_nodes_finish(&nodes);
+	instance.service_port = 65535;
+	instance.service_ttl = 0;
+	nodes = write_nodes(&instance);
+	expect(&nodes, 3, "//test/example/t1/web", SERVICE_DATA("65535", "0"), DIALECT_NODE_SHARED);
 	dialect_nodes_finish(&nodes);
 }
 
@@ -112,10 +140,18 @@ Test(write, registrar_never_writes_what_ends_binder)
 		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	}
 	instance.address = "10.0.0.1";
-	instance.port_count = 1;
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
-		instance.ports = &ports[i];
+		const int some[] = { 80, ports[i], 80 };
+		instance.ports = some;
+		instance.port_count = 2;
 		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+		instance.ports = some + 1;
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+		instance.port_count = 0;
+		instance.service = "http";
+		instance.service_port = ports[i];
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+		instance.service = "";
 	}
 }
 
@@ -128,17 +164,19 @@ Test(write, serverset_with_and_without_what_is_optional)
 		"\"additionalEndpoints\":{},\"status\":\"ALIVE\"}",
 		DIALECT_NODE_SEQUENTIAL);
 	dialect_nodes_finish(&nodes);
-	const struct dialect_address additional[] = { { "http", "h", 1 }, { "out", "", 0 } };
+	const struct dialect_address additional[] = { { "http", "h", 1 }, { "out", "", 0 },
+		{ "tls", "h", 2 } };
 	const struct dialect_pair pairs[] = { { "k", "v" } };
 	instance.additional = additional;
-	instance.additional_count = 2;
+	instance.additional_count = 3;
 	instance.shard = 0;
 	instance.pairs = pairs;
 	instance.pair_count = 1;
 	nodes = write_nodes(&instance);
 	expect(&nodes, 0, "//group/member_",
 		"{\"serviceEndpoint\":{\"host\":\"10.0.0.1\",\"port\":80},"
-		"\"additionalEndpoints\":{\"http\":{\"host\":\"h\",\"port\":1}},"
+		"\"additionalEndpoints\":{\"http\":{\"host\":\"h\",\"port\":1},"
+		"\"tls\":{\"host\":\"h\",\"port\":2}},"
 		"\"status\":\"ALIVE\",\"shard\":0,\"metadata\":{\"k\":\"v\"}}",
 		DIALECT_NODE_SEQUENTIAL);
 	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
@@ -156,6 +194,11 @@ Test(write, curator_has_all_fields_nulls_too)
 		DIALECT_NODE_EPHEMERAL);
 	cr_assert(nodes.items[0].container_parents);
 	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REPLACE));
+	dialect_nodes_finish(&nodes);
+	instance.endpoint.port = 1;
+	instance.ssl_port = 1;
+	nodes = write_nodes(&instance);
+	cr_assert(ne(ptr, strstr(nodes.items[0].data, "\"port\":1,\"sslPort\":1,"), NULL));
 	dialect_nodes_finish(&nodes);
 }
 
@@ -179,7 +222,11 @@ Test(write, spring_says_whether_it_is_up)
 	dialect_nodes_finish(&nodes);
 }
 
-Test(write, nerve_in_its_data_or_in_its_name)
+#define NERVE_DATA "{\"host\":\"10.0.0.1\",\"port\":80,\"name\":\"%s\"}"
+/* Its base64, as far as a name beginning with "web" reaches. */
+#define NERVE_START "eyJob3N0IjoiMTAuMC4wLjEiLCJwb3J0Ijo4MCwibmFtZSI6IndlYi"
+
+Test(write, nerve_in_its_data)
 {
 	const struct dialect_pair pairs[] = { { "zone", "a" } };
 	struct dialect_instance instance = instance_of(DIALECT_NERVE);
@@ -194,15 +241,53 @@ Test(write, nerve_in_its_data_or_in_its_name)
 	expect(&nodes, 0, "//group/web-1_", data, DIALECT_NODE_SEQUENTIAL);
 	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_IN_PLACE));
 	dialect_nodes_finish(&nodes);
-	instance.weight = -1;
-	instance.haproxy_server_options = "";
-	instance.pair_count = 0;
-	instance.path_encoding = true;
+	instance.weight = 0;
 	nodes = write_nodes(&instance);
-	expect(&nodes, 0,
-		"//group/base64_60_eyJob3N0IjoiMTAuMC4wLjEiLCJwb3J0Ijo4MCwibmFtZSI6IndlYi0xIn0=_",
-		"{\"host\":\"10.0.0.1\",\"port\":80,\"name\":\"web-1\"}", DIALECT_NODE_SEQUENTIAL);
+	cr_assert(ne(ptr, strstr(nodes.items[0].data, "\"weight\":0"), NULL));
 	dialect_nodes_finish(&nodes);
+}
+
+Test(write, nerve_in_a_name_is_base64_of_each_length)
+{
+	static const struct {
+		const char *id;
+		const char *path;
+	} rows[] = {
+		{ "web-1", "//group/base64_60_" NERVE_START "0xIn0=_" },
+		{ "web-~?", "//group/base64_60_" NERVE_START "1-PyJ9_" },
+		{ "web-123", "//group/base64_64_" NERVE_START "0xMjMifQ==_" },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct dialect_instance instance = instance_of(DIALECT_NERVE);
+		char *data = NULL;
+		instance.instance_id = rows[i].id;
+		instance.path_encoding = true;
+		struct dialect_nodes nodes = write_nodes(&instance);
+		cr_assert_gt(asprintf(&data, NERVE_DATA, rows[i].id), 0);
+		expect(&nodes, 0, rows[i].path, data, DIALECT_NODE_SEQUENTIAL);
+		cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
+		dialect_nodes_finish(&nodes);
+		free(data);
+	}
+}
+
+Test(write, yarn_is_the_record_at_its_path)
+{
+	struct record *record = record_create();
+	struct dialect_instance instance = instance_of(DIALECT_YARN);
+	cr_assert(eq(int, record_set_text(record, "yarn:id", "a"), 0));
+	instance.record = record;
+	struct dialect_nodes nodes = write_nodes(&instance);
+	expect(&nodes, 0, "/group",
+		"{\"type\":\"JSONServiceRecord\",\"external\":[],\"internal\":[],"
+		"\"yarn:id\":\"a\"}",
+		DIALECT_NODE_PERSISTENT);
+	dialect_nodes_finish(&nodes);
+	instance.ephemeral = true;
+	nodes = write_nodes(&instance);
+	cr_assert(eq(int, nodes.items[0].kind, DIALECT_NODE_EPHEMERAL));
+	dialect_nodes_finish(&nodes);
+	record_free(record);
 }
 
 Test(write, without_a_port_there_is_no_member)
@@ -219,7 +304,13 @@ Test(write, without_a_port_there_is_no_member)
 Test(write, a_path_that_is_none_is_refused)
 {
 	struct dialect_instance instance = instance_of(DIALECT_SERVERSET);
+	struct dialect_nodes nodes;
+	struct err err = ERR_INIT;
 	instance.path = "/a//b";
+	cr_assert(eq(int, dialect_write(&nodes, &instance, &err), BERTH_INVALID_PATHNAME));
+	cr_assert(eq(int, strncmp(err.msg, "[dialect test]: ", 16), 0), "%s", err.msg);
+	instance = instance_of(DIALECT_REGISTRAR);
+	instance.domain = ".a";
 	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 }
 
@@ -228,7 +319,7 @@ static char *domain_of(size_t len)
 {
 	char *domain = calloc(1, len + 1);
 	for (size_t i = 0; i < len; i++) {
-		domain[i] = i % 2 ? '.' : 'a';
+		domain[i] = i % 2 && i + 1 < len ? '.' : 'a';
 	}
 	return domain;
 }
@@ -238,12 +329,13 @@ Test(write, a_domain_has_a_length)
 	static const struct {
 		size_t len;
 		int code;
-	} domains[] = { { 0, BERTH_INVALID_PATHNAME }, { 253, 0 },
-		{ 255, BERTH_INVALID_PATHNAME } };
+	} domains[] = { { 0, BERTH_INVALID_PATHNAME }, { 1, 0 }, { 253, 0 },
+		{ 254, BERTH_INVALID_PATHNAME } };
 	for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
 		struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
 		struct dialect_nodes nodes = { 0 };
 		struct err err = ERR_INIT;
+		struct err err_of_alias = ERR_INIT;
 		char *domain = domain_of(domains[i].len);
 		instance.domain = domain;
 		cr_assert(eq(int, dialect_write(&nodes, &instance, &err), domains[i].code));
@@ -251,7 +343,8 @@ Test(write, a_domain_has_a_length)
 		instance.domain = "web";
 		instance.aliases = &domain;
 		instance.alias_count = 1;
-		cr_assert(eq(int, dialect_write(&nodes, &instance, &err), domains[i].code));
+		cr_assert(
+			eq(int, dialect_write(&nodes, &instance, &err_of_alias), domains[i].code));
 		dialect_nodes_finish(&nodes);
 		free(domain);
 	}
@@ -263,14 +356,38 @@ Test(write, a_path_or_a_name_that_is_too_long_is_refused)
 	memset(long_name, 'a', LIMIT_PATH_BYTES);
 	struct dialect_instance instance = instance_of(DIALECT_NERVE);
 	instance.instance_id = long_name;
-	cr_assert(eq(int, refused(&instance), BERTH_LIMIT_EXCEEDED));
-	char *options = calloc(1, 65536);
-	memset(options, 'a', 65535);
-	instance = instance_of(DIALECT_NERVE);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 	instance.path_encoding = true;
-	instance.haproxy_server_options = options;
-	cr_assert(eq(int, refused(&instance), BERTH_LIMIT_EXCEEDED));
-	free(options);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
+}
+
+static int write_again(void *context)
+{
+	const struct dialect_instance *instance = context;
+	struct dialect_nodes nodes = { 0 };
+	struct err err = ERR_INIT;
+	int code = dialect_write(&nodes, instance, &err);
+	bool named = strncmp(err.msg, "[dialect test]: ", 16) == 0;
+	bool right = code ? named == (instance->type != DIALECT_YARN)
+			  : !strstr(nodes.items[0].path, "_0_") && *nodes.items[0].data;
+	dialect_nodes_finish(&nodes);
+	return right ? code : FAILING_WRONG;
+}
+
+Test(write, without_memory_nothing_is_written_in_part)
+{
+	static char *const aliases[] = { "a.test" };
+	struct record *record = record_create();
+	for (enum dialect_type type = DIALECT_YARN; type < DIALECT_MESOS; type++) {
+		struct dialect_instance instance = instance_of(type);
+		instance.record = record;
+		instance.aliases = aliases;
+		instance.alias_count = 1;
+		failing_check_memory(dialect_name(type), write_again, &instance);
+		instance.path_encoding = true;
+		failing_check_memory(dialect_name(type), write_again, &instance);
+	}
+	record_free(record);
 }
 
 Test(write, bytes_that_are_no_text_are_refused)

@@ -33,7 +33,7 @@ static const char *write_as(const struct render_options *options, const char *re
 	struct err err = ERR_INIT;
 	cr_assert_eq(record_decode(&record, record_text, strlen(record_text), &err), 0, "%s: %s",
 		record_text, err.msg);
-	const struct render_member member = { "/a/c1", record };
+	const struct render_member member = { .path = "/a/c1", .record = record };
 	const struct render_picture picture = { "/a", &member, 1 };
 	buffer_init(&out, sizeof(text) - 1);
 	cr_assert_eq(render_write(&out, &picture, options, &result, &err), 0, "%s", err.msg);
@@ -189,8 +189,10 @@ Test(render_formats, envoy_gets_localities_with_weights_priorities_and_health)
 		member("10.0.0.2", "\"berth:zone\":\"eu/a/r'1/x\","),
 		member("10.0.0.3", "\"berth:health\":\"draining\","),
 		member("10.0.0.4", "\"berth:zone\":\"us/b\",\"berth:health\":\"warning\",") };
-	const struct render_member members[] = { { "/a/c1", records[0] }, { "/a/c2", records[1] },
-		{ "/a/c3", records[2] }, { "/a/c4", records[3] } };
+	struct render_member members[] = { { .path = "/a/c1", .record = records[0] },
+		{ .path = "/a/c2", .record = records[1] },
+		{ .path = "/a/c3", .record = records[2] },
+		{ .path = "/a/c4", .record = records[3] } };
 	static const char *const parts[] = {
 		"{\"locality\":{\"region\":\"eu\",\"zone\":\"a\",\"sub_zone\":\"r'1/x\"},",
 		"\"10.0.0.2\",\"port_value\":80}}}}\n],\"load_balancing_weight\":1},",
@@ -203,9 +205,8 @@ Test(render_formats, envoy_gets_localities_with_weights_priorities_and_health)
 		"\"priority\":1,\"load_balancing_weight\":4}]}],\"version_info\":\"",
 	};
 	const struct render_picture picture = { "/a", members, 4 };
-	const struct render_options options = {
-		.format = RENDER_ENVOY, .name = "a", .zone = "eu/a"
-	};
+	render_by_nearness(members, 4, "eu/a");
+	const struct render_options options = { .format = RENDER_ENVOY, .name = "a" };
 	struct buffer out;
 	struct render_result got;
 	struct err err = ERR_INIT;
@@ -252,7 +253,7 @@ static int write_part(struct buffer *out, enum render_format format, const char 
 	const struct render_options options = { .format = format };
 	struct record *record;
 	cr_assert_eq(record_decode(&record, record_text, strlen(record_text), NULL), 0);
-	const struct render_member member = { "/a/c1", record };
+	const struct render_member member = { .path = "/a/c1", .record = record };
 	const struct render_picture picture = { "/a", &member, 1 };
 	int code = render_write_items(out, &picture, &options, items, err);
 	record_free(record);

@@ -100,7 +100,7 @@ static const char *take_all(const char *path, const char *addresses)
 		"\"host/port\",\"protocol\":\"\",\"addresses\":[%s]}],\"internal\":[]}",
 		addresses);
 	cr_assert_eq(record_decode(&record, text, strlen(text), NULL), 0);
-	const struct render_member member = { path, record };
+	const struct render_member member = { .path = path, .record = record };
 	const struct render_picture picture = { "/", &member, 1 };
 	taken[0] = '\0';
 	memset(&result, 0xff, sizeof(result));

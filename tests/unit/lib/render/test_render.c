@@ -59,7 +59,7 @@ static const char *write_as(enum render_format format, const char *api, size_t c
 		struct record *record = NULL;
 		cr_assert_eq(record_decode(&record, records[i][1], strlen(records[i][1]), &err), 0,
 			"%s", err.msg);
-		members[i] = (struct render_member){ records[i][0], record };
+		members[i] = (struct render_member){ .path = records[i][0], .record = record };
 	}
 	buffer_init(&out, sizeof(text) - 1);
 	cr_assert_eq(render_write(&out, &picture, &options, &result, &err), 0, "%s", err.msg);
@@ -179,7 +179,8 @@ Test(render, a_set_beyond_the_limit_is_an_error)
 	struct err err = ERR_INIT;
 	struct record *record = NULL;
 	cr_assert_eq(record_decode(&record, records[1][1], strlen(records[1][1]), &err), 0);
-	members[0] = members[1] = members[2] = (struct render_member){ FROM "/c1", record };
+	members[0] = members[1] = members[2] = (struct render_member){ .path = FROM "/c1",
+		.record = record };
 	struct buffer out;
 	buffer_init(&out, 40);
 	cr_assert_eq(render_write(&out, &picture, &options, &result, &err), BERTH_LIMIT_EXCEEDED);
@@ -252,7 +253,7 @@ static const char *hosts_line(const char *path)
 	struct record *record;
 	struct buffer out;
 	cr_assert_eq(record_decode(&record, address, strlen(address), NULL), 0);
-	const struct render_member member = { path, record };
+	const struct render_member member = { .path = path, .record = record };
 	const struct render_picture picture = { "/", &member, 1 };
 	buffer_init(&out, sizeof(text) - 1);
 	cr_assert_eq(render_write(&out, &picture, &options, &result, &err), 0);

@@ -102,9 +102,9 @@ Test(dir_session, the_nodes_of_a_session_are_those_that_were_added)
 	cr_assert(owns("/b"));
 	cr_assert(!owns("/c"));
 	struct dir_node elsewhere = look_at("/a");
-	elsewhere.device++;
+	elsewhere.owner_device++;
 	cr_assert(!dir_session_owns(&session, &elsewhere));
-	struct dir_node persistent = { .device = elsewhere.device - 1 };
+	struct dir_node persistent = { .owner_device = elsewhere.owner_device - 1 };
 	cr_assert(!dir_session_owns(&session, &persistent));
 	drop("/c");
 	cr_assert_eq(session.count, 2);
@@ -120,6 +120,18 @@ Test(dir_session, the_nodes_of_a_session_are_those_that_were_added)
 	cr_assert_null(session.owned);
 	close(other);
 	cr_assert_eq(descriptors_count(), descriptors);
+}
+
+/* As in a child that writes a file. */
+Test(dir_session, a_copy_of_a_descriptor_keeps_no_node_alive)
+{
+	int copies[] = { dup(add_node("/a")), dup(add_node("/b")) };
+	drop("/a");
+	cr_assert_eq(kind_of("/a"), DIR_DEAD);
+	dir_session_finish(&session);
+	cr_assert_eq(kind_of("/b"), DIR_DEAD);
+	close(copies[0]);
+	close(copies[1]);
 }
 
 Test(dir_session, released_nodes_are_dead_and_still_known)

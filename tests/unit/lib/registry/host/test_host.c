@@ -113,8 +113,7 @@ static void subscribe_as(const char *event)
 	"{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"stream_id\":\"a1\","         \
 	"\"session_timeout_ms\":9000,\"connected\":true,\"container\":{\"name\":\"web-1\"}}"
 
-/* Takes the next question, and answers 204. */
-static void take_question(void)
+static void read_question(void)
 {
 	size_t len = 0;
 	dispatch();
@@ -131,8 +130,18 @@ static void take_question(void)
 	cr_assert_gt(len, 0, "nothing is asked");
 	cr_assert(strstr(stage.asked, "POST /v1/follow/a1 HTTP/1.1\r\n") == stage.asked, "%s",
 		stage.asked);
-	send_text(stage.post, "HTTP/1.1 204 No Content\r\n\r\n");
+}
+
+static void answer_question(const char *answer)
+{
+	send_text(stage.post, answer);
 	dispatch();
+}
+
+static void take_question(void)
+{
+	read_question();
+	answer_question("HTTP/1.1 204 No Content\r\n\r\n");
 }
 
 static bool asks(const char *text)
@@ -236,9 +245,12 @@ Test(registry_host, a_change_is_read)
 	tell("{\"type\":\"READ\",\"id\":3,\"node\":{" STAT ",\"data\":\"" RECORD "\"}}");
 	dispatch();
 	cr_assert_eq(answer.err.code, 0);
+	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
 	registry_unwatch(watch);
+	cr_assert_eq(registry_deadline_ms(stage.registry), 0, "it is to be asked now");
 	take_question();
 	cr_assert(asks("\"drops\":[{\"path\":\"/a\",\"list\":false}]"), "%s", stage.asked);
+	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
 	answer_clear(&answer);
 	close_stage();
 }
@@ -294,6 +306,52 @@ Test(registry_host, the_hosts_registry_goes_and_comes)
 	close_stage();
 }
 
+#define BEGINS                                                                                     \
+	"{\"type\":\"SUBSCRIBED\",\"stream_id\":\"a1\",\"session_timeout_ms\":9000,\"container\":{}"
+
+/* When the registry was heard, by what a stream begins with and what follows; before any answer. */
+static int64_t heard_at_first(const char *event, const char *next)
+{
+	open_stage();
+	subscribe_as(event);
+	if (next) {
+		tell(next);
+	}
+	int64_t heard_ms = registry_heard_ms(stage.registry, clock_monotonic_ms());
+	close_stage();
+	return heard_ms;
+}
+
+/* A silent registry confirms nothing, and its last state is read all the same. */
+Test(registry_host, a_first_answer_has_an_age)
+{
+	int64_t before_ms = clock_monotonic_ms();
+	int64_t heard_ms = heard_at_first(BEGINS ",\"connected\":true,\"heard_ms\":7000}", NULL);
+	cr_assert_geq(heard_ms, before_ms - 7000);
+	cr_assert_leq(heard_ms, clock_monotonic_ms() - 7000);
+	before_ms = clock_monotonic_ms();
+	heard_ms = heard_at_first(BEGINS ",\"connected\":false}", "{\"type\":\"FRESH\"}");
+	cr_assert_geq(heard_ms, before_ms);
+	heard_ms = heard_at_first(
+		BEGINS ",\"connected\":false,\"heard_ms\":7000}", "{\"type\":\"FRESH\"}");
+	cr_assert_leq(heard_ms, clock_monotonic_ms() - 7000);
+	cr_assert_geq(heard_ms, before_ms - 7000);
+}
+
+Test(registry_host, a_first_age_that_is_none_says_nothing)
+{
+	static const char *const events[] = {
+		BEGINS ",\"connected\":true}",
+		BEGINS ",\"connected\":true,\"heard_ms\":-1}",
+		BEGINS ",\"connected\":true,\"heard_ms\":9000000000000000000}",
+		BEGINS ",\"connected\":true,\"heard_ms\":\"0\"}",
+		BEGINS ",\"connected\":false}",
+	};
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		cr_assert_eq(heard_at_first(events[i], NULL), INT64_MIN, "%s", events[i]);
+	}
+}
+
 Test(registry_host, the_hosts_agent_goes)
 {
 	struct answer answer = { 0 };
@@ -309,6 +367,88 @@ Test(registry_host, the_hosts_agent_goes)
 	cr_assert_eq(stage.state, REGISTRY_AWAY);
 	cr_assert_eq(answer.err.code, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert(eq(str, stage.container, "-"));
+	answer_clear(&answer);
+	close_stage();
+}
+
+/* A question that is not answered as it should be, and what comes of it. */
+static void expect_after(const char *answer, enum registry_state state)
+{
+	struct answer got = { 0 };
+	begin();
+	registry_get(stage.registry, "/a", answer_take, &got);
+	read_question();
+	answer_question(answer);
+	cr_expect_eq(stage.state, state, "%s: %s", answer, stage.why);
+	cr_expect_eq(got.calls, state == REGISTRY_AWAY);
+	answer_clear(&got);
+	close_stage();
+}
+
+Test(registry_host, an_answer_to_a_question_says_yes_or_ends_the_stream)
+{
+	expect_after("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", REGISTRY_CONNECTED);
+	expect_after("HTTP/1.1 299 OK\r\nContent-Length: 0\r\n\r\n", REGISTRY_CONNECTED);
+	expect_after("HTTP/1.1 200 OK\r\nContent-Le", REGISTRY_CONNECTED);
+	expect_after("HTTP/1.1 300 x\r\nContent-Length: 0\r\n\r\n", REGISTRY_AWAY);
+	expect_after("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n", REGISTRY_AWAY);
+	expect_after("HTTP/1.1 204 No Content\r\n\r\nand more", REGISTRY_AWAY);
+	expect_after("rubbish\r\n\r\n", REGISTRY_AWAY);
+}
+
+Test(registry_host, a_question_has_ten_seconds)
+{
+	struct answer answer = { 0 };
+	begin();
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	int64_t before_ms = clock_monotonic_ms();
+	read_question();
+	int64_t after_ms = clock_monotonic_ms();
+	registry_dispatch(stage.registry, before_ms + 9999);
+	cr_expect_eq(stage.state, REGISTRY_CONNECTED);
+	registry_dispatch(stage.registry, after_ms + 10000);
+	registry_dispatch(stage.registry, after_ms + 10000);
+	cr_expect_eq(stage.state, REGISTRY_AWAY);
+	answer_clear(&answer);
+	close_stage();
+}
+
+static void hang_up(void)
+{
+	close(stage.post);
+	stage.post = -1;
+	dispatch();
+}
+
+Test(registry_host, a_connection_that_ends_between_questions_is_made_again)
+{
+	struct answer answer = { 0 };
+	begin();
+	hang_up();
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	read_question();
+	answer_question("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+	hang_up();
+	registry_get(stage.registry, "/b", answer_take, &answer);
+	take_question();
+	cr_expect(asks("\"path\":\"/b\""), "%s", stage.asked);
+	cr_expect_eq(stage.state, REGISTRY_CONNECTED);
+	send_text(stage.post, "HTTP/1.1 204 No Content\r\n\r\n");
+	dispatch();
+	dispatch();
+	cr_expect_eq(stage.state, REGISTRY_AWAY, "nobody asked");
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host, a_connection_that_ends_within_a_question_ends_the_stream)
+{
+	struct answer answer = { 0 };
+	begin();
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	read_question();
+	hang_up();
+	cr_expect_eq(stage.state, REGISTRY_AWAY);
 	answer_clear(&answer);
 	close_stage();
 }

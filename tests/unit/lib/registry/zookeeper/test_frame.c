@@ -182,6 +182,20 @@ Test(zk_frame, a_frame_that_does_not_fit_leaves_those_before_it_whole)
 	cr_assert_str_eq(event.path, "/a");
 }
 
+/* An agent that runs on while its package goes back to 0.1.0 starts the old worker. */
+Test(zk_frame, a_hello_that_asks_for_no_end_in_silence_is_one_of_the_first_version)
+{
+	struct zk_hello hello = {
+		.servers = "a:1", .addresses = "", .auth = "none", .credential = "", .tls = ""
+	};
+	cr_assert_eq(zk_hello_encode(&out, &hello), 0);
+	size_t len = only_frame().len;
+	buffer_consume(&out, out.len);
+	hello.ends_in_silence = true;
+	cr_assert_eq(zk_hello_encode(&out, &hello), 0);
+	cr_assert_eq(only_frame().len, len + 1);
+}
+
 /* An agent that runs on while its package is upgraded starts the new worker. */
 Test(zk_frame, a_hello_of_the_first_version_asks_for_no_end_in_silence)
 {

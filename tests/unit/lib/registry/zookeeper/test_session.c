@@ -313,6 +313,37 @@ Test(zk_session, a_worker_that_wants_words_gets_one_each_quarter_of_the_timeout)
 	cr_assert_eq(zk_stage.workers, 1);
 }
 
+static void end_worker(void)
+{
+	unsigned workers = zk_stage.workers;
+	zk_stage_kill_worker();
+	while (zk_stage.workers == workers) {
+		zk_stage_pass_ms(due_in_ms());
+	}
+}
+
+Test(zk_session, workers_that_end_at_the_wish_without_a_word_are_not_asked)
+{
+	zk_stage_open((struct registry_options){ .ends_in_silence = true });
+	end_worker();
+	cr_assert(zk_stage.hello.ends_in_silence, "one may have been killed");
+	end_worker();
+	cr_assert(!zk_stage.hello.ends_in_silence);
+	zk_stage_pass_ms(QUIET_MS);
+	cr_assert(!says_alive(), "it does not know that word either");
+	zk_stage_connect();
+	end_worker();
+	cr_assert(!zk_stage.hello.ends_in_silence, "the next one is of that version, too");
+	end_worker();
+	cr_assert(zk_stage.hello.ends_in_silence, "or it is not");
+	zk_stage_log(ZK_LOG_CAGE, "a word");
+	end_worker();
+	end_worker();
+	cr_assert(zk_stage.hello.ends_in_silence);
+	end_worker();
+	cr_assert(!zk_stage.hello.ends_in_silence);
+}
+
 Test(zk_session, nobody_else_ends_in_silence)
 {
 	zk_stage_open_connected();

@@ -1,0 +1,122 @@
+/* Names over HTTP: the forms of their answers, their age, and those that nobody has. */
+
+#include "tests/unit/agent/api/api_stage.h"
+
+enum { TTL_S = 5, STALE_TTL_S = 1 };
+
+static void begin(void)
+{
+	static const struct api_options options = { .version = "0",
+		.max_watchers = MAX_WATCHERS,
+		.names_ttl_s = TTL_S,
+		.names_stale_ttl_s = STALE_TTL_S };
+	open_api();
+	api_set_options(stage.api, &options);
+	memory_put(stage.registry, "/services", "");
+	memory_put(stage.registry, "/services/db",
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"sql\",\"addressType\":"
+		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
+		"\"port\":\"5432\"}]}],\"internal\":[]}");
+}
+
+TestSuite(api_names, .init = begin, .fini = close_api);
+
+static const char *ask(const char *target)
+{
+	return get(stage.client, target, "");
+}
+
+Test(api_names, a_name_is_answered_as_json_or_as_lines)
+{
+	const char *answer = ask("/v1/names/db.services.berth");
+	cr_expect(has_status(answer, 200), "%s", answer);
+	cr_expect(has(answer, "Content-Type: application/json\r\n"));
+	cr_expect(
+		has(answer, "\r\nX-Cache: HIT\r\n") && has(answer, "\r\nAge: 0\r\n"), "%s", answer);
+	cr_expect(has(answer, "\r\nCache-Control: no-cache\r\n"));
+	cr_expect(has(answer, "\"name\":\"db.services.berth\",\"ttl\":5,"), "%s", answer);
+	cr_expect(has(answer, "\"10.1.2.3\"") && has(answer, "\"port\":5432"), "%s", answer);
+	answer = get(stage.client, "/v1/names/db.services.berth", "Accept: text/plain\r\n");
+	cr_expect(has(answer, "Content-Type: text/plain; charset=utf-8\r\n"), "%s", answer);
+	cr_expect(has(answer, "\r\nX-Cache: HIT\r\n") && has(answer, "\r\nAge: 0\r\n"));
+	cr_expect(has(answer, "\r\nCache-Control: no-cache\r\n"));
+	cr_expect(has(answer, "10.1.2.3\n") && !has(answer, "{"), "%s", answer);
+	answer = get(stage.client, "/v1/names/db.services.berth", "Accept: image/png\r\n");
+	cr_expect(has_status(answer, 406) && has(answer, "application/json or text/plain"), "%s",
+		answer);
+}
+
+Test(api_names, a_type_is_a_part_of_it)
+{
+	static const struct {
+		const char *type;
+		int status;
+		bool address, port;
+	} cases[] = {
+		{ "A", 200, true, false },
+		{ "srv", 200, false, true },
+		{ "ANY", 200, true, true },
+		{ "", 200, true, true },
+		{ "MX", 400, false, false },
+		{ "a-type-that-is-too-long", 400, false, false },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/names/db.services.berth?type=%s",
+			cases[i].type);
+		const char *answer = ask(target);
+		cr_expect(has_status(answer, cases[i].status), "%s: %s", cases[i].type, answer);
+		cr_expect_eq(has(answer, "[\"10.1.2.3\"]"), cases[i].address, "%s", answer);
+		cr_expect_eq(has(answer, "\"port\":5432"), cases[i].port, "%s", answer);
+	}
+	cr_expect(has(ask("/v1/names/db.services.berth?type=MX"), "A, AAAA, SRV, TXT, PTR or ANY"));
+}
+
+Test(api_names, a_name_that_is_not_there_says_why)
+{
+	char target[400];
+	const char *answer = ask("/v1/names/none.services.berth");
+	cr_expect(has_status(answer, 404) && has(answer, "no record has the name none"), "%s",
+		answer);
+	answer = ask("/v1/names/db.example");
+	cr_expect(has_status(answer, 404) && has(answer, "is not below the domain berth"), "%s",
+		answer);
+	memset(target, 'a', sizeof(target));
+	memcpy(target, "/v1/names/", 10);
+	target[10 + NAMES_NAME_BYTES - 1] = '\0';
+	cr_expect(has_status(ask(target), 404), "of the greatest length");
+	target[10 + NAMES_NAME_BYTES - 1] = 'a';
+	target[10 + NAMES_NAME_BYTES] = '\0';
+	answer = ask(target);
+	cr_expect(has_status(answer, 400) && has(answer, "at most 253 bytes"), "%s", answer);
+}
+
+Test(api_names, without_a_registry_known_names_are_stale_and_others_not_known)
+{
+	cr_assert(has_status(ask("/v1/names/db.services.berth"), 200));
+	set_state(REGISTRY_AWAY);
+	http_stage_pass(3);
+	const char *answer = ask("/v1/names/db.services.berth");
+	cr_expect(has(answer, "X-Cache: STALE\r\n") && has(answer, "\"ttl\":1,"), "%s", answer);
+	cr_expect(has(answer, "\r\nAge: 4\r\n") || has(answer, "\r\nAge: 3\r\n"), "%s", answer);
+	answer = get(stage.client, "/v1/names/db.services.berth", "Accept: text/plain\r\n");
+	cr_expect(has(answer, "X-Cache: STALE\r\n"), "%s", answer);
+	answer = ask("/v1/names/other.services.berth");
+	cr_expect(has_status(answer, 503) && has(answer, "other.services.berth is not known"), "%s",
+		answer);
+}
+
+Test(api_names, a_client_waits_for_what_is_read_or_leaves)
+{
+	int other = http_stage_connect();
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(ask("/v1/names/db.services.berth?type=SRV"), "");
+	cr_assert_str_eq(get(other, "/v1/names/db.services.berth", ""), "");
+	close(other);
+	turn();
+	memory_set_answering(stage.registry, true);
+	const char *answer = more(stage.client);
+	cr_expect(has(answer, "\"name\":\"db.services.berth\"") && has(answer, "\"port\":5432"),
+		"%s", answer);
+	cr_expect_not(has(answer, "[\"10.1.2.3\"]"), "%s", answer);
+}
