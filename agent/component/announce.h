@@ -14,14 +14,14 @@
  *   | WITHDRAWN |    node gone                  |   ^  |                  |          | node or
  *   +-----------+ --------------------------------->+  |       want DOWN  |          | wish
  *      |    |     want UP                       +------|------------------+          | changed
- *      |    |                                          |  ^----(OUTDATED)------------+
+ *      |    |                                          |  ^--- or OUTDATED -----------+
  *      |    +--> CONFLICT  (another client's node; looks again when it changes, and after a pause)
  *      +-------> FAILED    (the registry refused, or the wish makes no record: tries again after
  *                           a pause, and stays FAILED until an attempt succeeds)
  *   Any state --> WAITING while the registry is away or has not yet reported the node.
- *   "Node or wish changed": from REGISTERED to WRITING, over OUTDATED if the throttle delays it.
- *   OUTDATED: a record of ours is there, but not the wanted one: the throttle delays its change, or
- *   there is no verdict yet.
+ *   "Node or wish changed": from REGISTERED to WRITING, or to OUTDATED.
+ *   OUTDATED: a record of ours is there, but not the wanted one: its change is under way, the
+ *   throttle delays it, or there is no verdict yet.
  *
  * A node with children cannot go. Its record is then replaced by no data; the announcement is
  * WITHDRAWN, watches the children, and removes the node after the last one, unless another client

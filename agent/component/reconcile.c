@@ -371,12 +371,22 @@ void announce_noted(struct announce *announce)
 	}
 }
 
-static void begin(struct announce *announce, enum announce_action action)
+/* The state until the write is done, or may be begun. */
+static enum announce_state state_before(
+	const struct announce_view *view, enum announce_action action)
+{
+	return announce_is_registered(view) && action == ANNOUNCE_DO_REWRITE ? ANNOUNCE_OUTDATED
+									     : ANNOUNCE_WRITING;
+}
+
+static void begin(
+	struct announce *announce, const struct announce_view *view, enum announce_action action)
 {
 	bool removing = action == ANNOUNCE_DO_REMOVE;
 	announce->doing = action;
 	if (!is_quiet(announce)) {
-		announce_set_state(announce, removing ? ANNOUNCE_WITHDRAWING : ANNOUNCE_WRITING,
+		announce_set_state(announce,
+			removing ? ANNOUNCE_WITHDRAWING : state_before(view, action),
 			removing ? announce->wish_why : reason_of(announce, action));
 	}
 	if (removing) {
@@ -442,7 +452,7 @@ static void act(
 {
 	int64_t wait_ms = action == ANNOUNCE_DO_REMOVE ? 0 : throttled_ms(announce);
 	if (!pauses(announce) && wait_ms <= 0) {
-		begin(announce, action);
+		begin(announce, view, action);
 		return;
 	}
 	if (!pauses(announce)) {
@@ -451,10 +461,9 @@ static void act(
 	if (announce->state == ANNOUNCE_WITHDRAWN) {
 		announce_stay_in_state(
 			announce, ANNOUNCE_WITHDRAWN, "to be registered after a pause");
-	} else if (announce->state == ANNOUNCE_REGISTERED && action != ANNOUNCE_DO_REMOVE) {
-		announce_set_state(announce,
-			announce_is_registered(view) ? ANNOUNCE_OUTDATED : ANNOUNCE_WRITING,
-			reason_of(announce, action));
+	} else if (announce_state_is_in(announce->state) && action != ANNOUNCE_DO_REMOVE) {
+		announce_stay_in_state(
+			announce, state_before(view, action), reason_of(announce, action));
 	}
 }
 

@@ -144,7 +144,10 @@ class Component(LifeTest):
         agent.write_config(agent.component(description="another"))
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         wait_until(lambda: '"another"' in (self.record() or ""), "the record has changed")
-        self.assertIn("registered -> outdated: our record is to change", agent.read_log())
+        agent.wait_state("registered")
+        log = agent.read_log()
+        self.assertIn("registered -> outdated: our record is to change", log)
+        self.assertNotIn("writing: our record", log)  # it is registered all the time
 
 
 on_both(globals(), Component)

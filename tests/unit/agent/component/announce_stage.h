@@ -34,7 +34,7 @@ static inline void on_change(
 	(void)from;
 	struct stage *stage = context;
 	size_t used = strlen(stage->trail);
-	if (to == ANNOUNCE_WRITING) {
+	if (to == ANNOUNCE_WRITING || to == ANNOUNCE_OUTDATED) {
 		snprintf(stage->reason, sizeof(stage->reason), "%s", why);
 	}
 	snprintf(stage->trail + used, sizeof(stage->trail) - used, "%s ", announce_state_name(to));

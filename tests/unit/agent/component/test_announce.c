@@ -25,7 +25,26 @@ STAGED(repairs_a_deletion_and_a_change, true, 0)
 	cr_assert(stands_with(stage, "\"one\""));
 	memory_put(stage->registry, PATH,
 		"{\"type\":\"JSONServiceRecord\",\"description\":\"vandal\"}");
-	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered writing registered"));
+	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered outdated registered"));
+	cr_assert(stands_with(stage, "\"one\""));
+}
+
+STAGED(a_record_is_registered_while_it_is_written_in_place, true, 0)
+{
+	register_one(stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(announce_registered(stage->announce));
+	cr_assert(not(announce_settled(stage->announce)));
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"two\""));
+	cr_assert(eq(str, stage->trail, "writing registered outdated registered "));
+}
+
+STAGED(a_node_that_was_emptied_is_not_registered_while_its_record_is_written, true, 0)
+{
+	register_one(stage);
+	memory_put(stage->registry, PATH, "");
+	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered"));
 	cr_assert(stands_with(stage, "\"one\""));
 }
 
@@ -203,12 +222,12 @@ STAGED(an_announcement_may_end_during_a_write, true, 0)
 	announce_destroy(NULL);
 	register_one(stage);
 	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
-	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
 	announce_destroy(stage->announce);
 	stage->announce = NULL;
 	cr_assert(stands_with(stage, "c_1"));
 	cr_assert(eq(sz, memory_armed_watches(stage->registry), 0));
-	cr_assert(eq(str, stage->trail, "writing registered writing "));
+	cr_assert(eq(str, stage->trail, "writing registered outdated "));
 }
 
 STAGED(an_announcement_works_without_listeners, false, 0)
@@ -339,7 +358,7 @@ STAGED(a_shared_node_gets_each_new_wish, false, 0)
 	wish_shared(stage, SERVICE("80"));
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	wish_shared(stage, SERVICE("81"));
-	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	cr_assert(stands_with(stage, "81"));
 }

@@ -112,6 +112,17 @@ STAGED(a_deleted_record_is_not_registered_while_the_throttle_delays_its_return, 
 	cr_assert(not(stands_with(stage, "")));
 }
 
+STAGED(a_record_that_is_deleted_while_the_throttle_delays_its_change_is_not_registered, true,
+	3600 * 1000)
+{
+	register_one(stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WRITING);
+	cr_assert(not(announce_registered(stage->announce)));
+}
+
 STAGED(never_delays_a_removal, true, 3600 * 1000)
 {
 	register_one(stage);

@@ -6,7 +6,7 @@ STAGED(a_persistent_record_may_change_its_id, false, 0)
 {
 	register_one(stage);
 	make_wish(stage, ANNOUNCE_UP, "c_2", "one");
-	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered"));
+	RUN_UNTIL(stage, strstr(stage->trail, "registered outdated registered"));
 	cr_assert(stands_with(stage, "\"c_2\""));
 	make_wish(stage, ANNOUNCE_DOWN, "c_3", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
@@ -273,7 +273,7 @@ STAGED(an_ephemeral_record_is_not_noted_while_it_is_written, true, 0)
 {
 	register_one(stage);
 	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
-	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
 	cr_assert(announce_persistent(stage->announce) == NULL);
 }
 

@@ -193,7 +193,7 @@ STAGED(a_departure_does_not_wait_for_a_registry_that_is_away, SPRING)
 	run_until(stage, ANNOUNCE_REGISTERED);
 	make_wish(stage, ANNOUNCE_DOWN);
 	memory_set_state(stage->registry, REGISTRY_LOST);
-	while (dialect_set_state(stage->set) == ANNOUNCE_WRITING) {
+	while (dialect_set_state(stage->set) == ANNOUNCE_OUTDATED) {
 		ev_run(stage->loop, EVRUN_ONCE);
 	}
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
