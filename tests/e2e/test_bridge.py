@@ -262,7 +262,10 @@ class Restarts(BridgeTest):
         second = self.standby()
         begin = time.monotonic()
         self.agent_of_host.kill()
-        wait_until(lambda: second.starts() == 1, "it has taken over")
+        try:
+            wait_until(lambda: second.starts() == 1, "it has taken over")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{second.read_log()}") from None
         wait_until(second.answers, "it answers")
         took = seconds(time.monotonic() - begin)
         self.await_state(second, "web-1", f"{WEB}/lives", "registered")
