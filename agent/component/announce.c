@@ -118,7 +118,7 @@ void announce_on_registry_state(
 {
 	if (state == REGISTRY_CONNECTED) {
 		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
-		if (!announce->watch) {
+		if (!announce->watch || announce_expects_no_node(announce)) {
 			announce_reconcile(announce);
 		}
 		return; /* the watch is read again and wakes us */

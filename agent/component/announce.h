@@ -23,6 +23,9 @@
  *   OUTDATED: a record of ours is there, but not the wanted one: its change is under way, the
  *   throttle delays it, or there is no verdict yet.
  *
+ * Where nothing of ours can be at the path, the first record is created without waiting for the
+ * first look at it: the registry refuses a second node, and then the look decides.
+ *
  * A node with children cannot go. Its record is then replaced by no data; the announcement is
  * WITHDRAWN, watches the children, and removes the node after the last one, unless another client
  * has written it.

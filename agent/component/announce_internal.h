@@ -30,6 +30,7 @@ struct announce {
 	struct announce_wanted wanted;
 	struct announce_seen seen;
 
+	bool looked;   /* the node was seen, or its absence was, or we wrote */
 	bool accepted; /* the data wanted now were there once: others may change a shared node */
 	bool was_ours; /* we wrote a node here in this session, and it was not removed */
 	bool may_be_registered;    /* a record of ours, as far as we know */
@@ -70,6 +71,8 @@ void announce_wait_for_registry(struct announce *announce);
 void announce_on_pause_over(void *context);
 void announce_end_pause(struct announce *announce);
 bool announce_is_sequential(const struct announce *announce);
+/* Nothing was seen yet, and nothing of ours can be there: a record need not wait for the look. */
+bool announce_expects_no_node(const struct announce *announce);
 /* The node is in the version that we wrote last. */
 bool announce_is_untouched(const struct announce *announce);
 /* The node is at `path` from now on; NULL: a sequential one is nowhere. */

@@ -19,6 +19,17 @@ bool announce_is_untouched(const struct announce *announce)
 		announce->seen.stat.version == announce->ours.version;
 }
 
+/*
+ * The registry makes no second node at a path, so that a wrong guess costs one refused request; a
+ * right one saves the two round trips that a watch of an absent node takes.
+ */
+bool announce_expects_no_node(const struct announce *announce)
+{
+	return announce->seen.node == ANNOUNCE_NODE_UNKNOWN && !announce->looked &&
+		!announce->may_be_registered && announce->wish == ANNOUNCE_UP &&
+		announce->options.ephemeral && announce->wanted.type == DIALECT_YARN;
+}
+
 static struct announce_view view_of(struct announce *announce)
 {
 	struct announce_view view = {
@@ -28,7 +39,8 @@ static struct announce_view view_of(struct announce *announce)
 		.shared = announce->wanted.kind == DIALECT_NODE_SHARED,
 		.accepted = announce->accepted,
 		.has_id = announce->wanted.has_id,
-		.node = announce->seen.node,
+		.node = announce_expects_no_node(announce) ? ANNOUNCE_NODE_ABSENT
+							   : announce->seen.node,
 		.past = announce->was_ours ? ANNOUNCE_PAST_WRITTEN : ANNOUNCE_PAST_NONE,
 		.childless = announce->childless,
 	};
@@ -155,6 +167,12 @@ static void write_failed(struct announce *announce, const struct err *err)
 	if (is_without_answer(err) && announce_is_sequential(announce)) {
 		announce->may_be_lost = true;
 	}
+	if (err->code == BERTH_FILE_ALREADY_EXISTS &&
+		announce->seen.node == ANNOUNCE_NODE_UNKNOWN) {
+		announce_stay_in_state(announce, ANNOUNCE_WAITING, "a node is at our path already");
+		announce_reconcile(announce); /* the first look, which the write did not wait for */
+		return;
+	}
 	if (err->code == BERTH_FILE_ALREADY_EXISTS || err->code == BERTH_PATH_NOT_FOUND) {
 		/* Another client was faster: no failure, but another situation. */
 		announce_forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
@@ -273,6 +291,7 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		announce->put_off = true;
 		return;
 	}
+	announce->looked = true;
 	announce->may_be_registered = true;
 	announce->request = allocated(registry_bind(announce->registry,
 		joins ? announce->path : announce->at, &bind, on_written, announce));
@@ -341,7 +360,9 @@ static void find_out(struct announce *announce)
 static const char *reason_of(const struct announce *announce, enum announce_action action)
 {
 	if (action == ANNOUNCE_DO_CREATE) {
-		return "no node is at our path";
+		return announce->seen.node == ANNOUNCE_NODE_UNKNOWN
+			? "no node is expected at our path"
+			: "no node is at our path";
 	}
 	if (action == ANNOUNCE_DO_TAKE_OVER) {
 		return announce->seen.node == ANNOUNCE_NODE_EMPTY
@@ -486,7 +507,8 @@ void announce_reconcile(struct announce *announce)
 	if (announce->request) {
 		return;
 	}
-	if (announce->seen.node == ANNOUNCE_NODE_UNKNOWN) {
+	struct announce_view view = view_of(announce);
+	if (view.node == ANNOUNCE_NODE_UNKNOWN) {
 		find_out(announce);
 		return;
 	}
@@ -496,7 +518,6 @@ void announce_reconcile(struct announce *announce)
 		}
 		return;
 	}
-	struct announce_view view = view_of(announce);
 	enum announce_action action = announce_decide(&view);
 	switch (action) {
 	case ANNOUNCE_DO_NOTHING:
@@ -531,6 +552,7 @@ static void on_node(void *context, const struct registry_result *result)
 	if (announce->request) {
 		return; /* its end refreshes the watch */
 	}
+	announce->looked = true;
 	if (result->changed) {
 		announce_end_pause(announce); /* its cause may be gone */
 	}

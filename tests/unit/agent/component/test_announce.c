@@ -86,7 +86,7 @@ static void check_reason(struct stage *stage, const char *description, const cha
 STAGED(says_why_it_writes, true, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	check_reason(stage, "one", "no node is at our path");
+	check_reason(stage, "one", "no node is expected at our path");
 	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
 	check_reason(stage, "two", "our record is to change");
 	memory_put(stage->registry, PATH, "vandal");
@@ -286,11 +286,57 @@ STAGED(a_conflict_is_looked_at_again_before_anything_is_written, true, 0)
 	memory_on_task(stage->registry, count_writes, &writes);
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(eq(int, writes, 1)); /* before the first look */
 	make_wish(stage, ANNOUNCE_KEEP, "c_1", "one");
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	for (int i = 0; i < 5; i++) {
 		cr_assert(stands_with(stage, "c_2"));
 	}
+	cr_assert(eq(int, writes, 1));
+}
+
+STAGED(the_first_record_does_not_wait_for_the_first_look, true, 0)
+{
+	memory_be_late(stage->registry, PATH);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
+}
+
+/* A predecessor of another session may have left it. */
+STAGED(a_persistent_record_waits_for_the_first_look, false, 0)
+{
+	int writes = 0;
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	memory_on_task(stage->registry, count_writes, &writes);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(eq(int, writes, 0));
+}
+
+STAGED(a_successor_in_the_same_session_looks_first, true, 0)
+{
+	int writes = 0;
+	stage->announce->may_be_registered = true;
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	memory_on_task(stage->registry, count_writes, &writes);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(eq(int, writes, 0));
+}
+
+STAGED(a_record_that_was_looked_for_is_not_written_unseen_after_an_outage, true, 0)
+{
+	int writes = 0;
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	memory_on_task(stage->registry, count_writes, &writes);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
 	cr_assert(eq(int, writes, 0));
 }
 
@@ -301,7 +347,7 @@ STAGED(a_conflict_with_another_record_is_news, true, 0)
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
 	cr_assert(strstr(announce_why(stage->announce), "c_2") != NULL);
 	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_3\"}");
-	RUN_UNTIL(stage, strcmp(stage->trail, "conflict conflict ") == 0);
+	RUN_UNTIL(stage, strcmp(stage->trail, "writing waiting conflict conflict ") == 0);
 	cr_assert(strstr(announce_why(stage->announce), "c_3") != NULL);
 }
 
