@@ -35,7 +35,7 @@ struct file_work {
 	char *head; /* PREPARE, REPLACE: a text in front of the data, or NULL */
 	char *data; /* PREPARE, REPLACE; else NULL */
 	size_t len;
-	bool passing; /* of no use after a power cut: in place is enough, the disk may come later */
+	bool passing; /* no loss in a power cut: in place is enough, the disk may come later */
 };
 
 /*

@@ -448,3 +448,13 @@ STAGED(an_age_does_not_follow_a_wall_clock_that_is_set)
 	ask(stage, &outcome, "/a", CACHE_RESOLVE);
 	cr_assert_lt(outcome.age_ms, 1800 * 1000);
 }
+
+/* An upgrade waits for the file, and nobody gets an answer meanwhile. */
+STAGED(is_in_place_before_it_is_on_the_disk)
+{
+	struct file_work work;
+	struct err err = ERR_INIT;
+	cr_assert_eq(cache_save(stage->cache, folder, &work, &err), 0, "%s", err.msg);
+	cr_assert(work.passing);
+	file_work_finish(&work);
+}
