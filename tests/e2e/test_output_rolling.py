@@ -2,11 +2,16 @@
 its recipe, under clients that ask without a pause. Every container is an agent with its server as
 main process; the server drops what it has in hand when it gets TERM."""
 
+import ctypes
+import http.server
 import os
 import re
 import signal
 import socket
+import struct
 import sys
+import threading
+import time
 import unittest
 
 from berth import wait_until
@@ -32,6 +37,8 @@ class Listener(http.server.ThreadingHTTPServer):
         pass
 Listener(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
+
+ANSWER_S = 3  # so long a proxy waits for an answer here
 
 
 def options_of(text):
@@ -68,27 +75,79 @@ class Container:
         return self.agent.status()["main_process"]["pid"]
 
 
-class SilentPort:
-    """A listener whose queue is full: the kernel drops what else comes."""
+class MortalHost:
+    """A server on a host that may die: then the kernel drops what comes for it, and nothing leaves
+    it any more, neither an answer nor a refusal."""
+
+    SO_ATTACH_FILTER = 26
+    HELD_S = 0.05  # so that requests are in hand when it dies
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.server.host.serve(self)
+
+        def log_message(self, *_):
+            pass
+
+    class Listener(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def get_request(self):
+            connection, address = super().get_request()
+            self.host.connections.append(connection)
+            return connection, address
+
+        def handle_error(self, *_):
+            """A proxy resets the connections of its health checks."""
 
     def __init__(self):
-        self.listener = socket.socket()
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(0)
-        self.port = self.listener.getsockname()[1]
-        self.queued = [socket.create_connection(("127.0.0.1", self.port))]
-        # As many more as the kernel takes: each that comes back at once was taken.
-        while True:
-            one = socket.socket()
-            one.settimeout(1)
-            self.queued.append(one)
-            try:
-                one.connect(("127.0.0.1", self.port))
-            except TimeoutError:
-                one.close()
-                break
+        self.lock = threading.Lock()
+        self.in_hand = 0
+        self.connections = []
+        self.over = threading.Event()
+        self.server = self.Listener(("127.0.0.1", 0), self.Handler)
+        self.server.host = self
+        self.port = self.server.server_port
+        self.died_at = None
+        self.connections_at_death = 0
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def was_asked(self):
+    def serve(self, request):
+        with self.lock:
+            self.in_hand += 1
+        time.sleep(self.HELD_S)
+        with self.lock:
+            dead = self.died_at is not None
+            self.in_hand -= not dead
+        if dead:
+            self.over.wait()
+            request.close_connection = True
+            return
+        body = f"{self.port}\n".encode()
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    def die(self):
+        """With a request in hand."""
+        wait_until(lambda: self.in_hand > 0, "the proxy asks the host")
+        with self.lock:
+            self.died_at = time.monotonic()
+            alive = [one for one in self.connections if one.fileno() >= 0]
+            self.connections_at_death = len(alive)
+            for one in (self.server.socket, *alive):
+                self.drop_all(one)
+
+    def drop_all(self, one):
+        instruction = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # return 0
+        program = struct.pack("HP", 1, ctypes.addressof(instruction))
+        one.setsockopt(socket.SOL_SOCKET, self.SO_ATTACH_FILTER, program)
+
+    def was_asked_since(self):
         """Somebody, whose connection does not come about, sends SYNs to it."""
         wanted = f":{self.port:04X}"
         with open("/proc/net/tcp", encoding="ascii") as table:
@@ -96,7 +155,10 @@ class SilentPort:
         return any(row[2].endswith(wanted) and row[3] == "02" for row in rows)
 
     def close(self):
-        for one in (self.listener, *self.queued):
+        self.over.set()
+        self.server.shutdown()
+        self.server.server_close()
+        for one in self.connections:
             one.close()
 
 
@@ -142,11 +204,21 @@ class Service(RecipeTest):
             parts.append((what, load))
             print(f"# {self.id().rpartition('_by_')[2]}: {what}: {load.good} requests, "
                   f"{len(load.failures)} failed {load.failures[:3]}")
+            if what.startswith("the death"):
+                self.tell_until_when(load)
         for what, load in parts:
-            # Of what is killed each client may have one answer in hand that breaks off.
-            most = len(load.threads) if what.startswith("kill") else 0
+            # Of what is killed each client may have one answer in hand that breaks off, and of
+            # what dies one on each of its connections.
+            most = {"kill -9 of a container": len(load.threads),
+                "the death of a host": self.host.connections_at_death}.get(what, 0)
             self.assertLessEqual(len(load.failures), most, f"{what}: {load.failures}")
             self.assertGreater(load.good, 0)
+
+    def tell_until_when(self, load):
+        times = [float(failure.partition(":")[0]) - self.host.died_at for failure in load.failures]
+        print(f"# the host had {self.host.in_hand} requests in hand and "
+              f"{self.host.connections_at_death} connections; "
+              f"{'the last failed after %.1f s' % max(times) if times else 'none failed'}")
 
     def scale_up(self):
         self.add(2)
@@ -182,10 +254,11 @@ class Service(RecipeTest):
 
     def lose_a_host(self):
         """Nobody answers there any more, not even with a refusal, and the record is still there."""
-        silent = SilentPort()
-        self.addCleanup(silent.close)
-        self.members.put("dead", silent.port)
-        wait_until(silent.was_asked, "the proxy has asked the dead host")
+        self.host = MortalHost()
+        self.addCleanup(self.host.close)
+        self.members.put("dead", self.host.port)
+        self.host.die()
+        wait_until(self.host.was_asked_since, "the proxy has asked the dead host")
         self.members.remove("dead")
 
     @unittest.skipIf(missing("haproxy"), missing("haproxy"))
@@ -207,7 +280,7 @@ class Service(RecipeTest):
     def test_by_nginx(self):
         file = self.root / "etc/nginx/web.servers"
         file.write_text("server 127.0.0.1:9 down;\n")
-        nginx = Nginx(self.root / "nginx", file)
+        nginx = Nginx(self.root / "nginx", file, f"proxy_read_timeout {ANSWER_S}s;")
         self.addCleanup(nginx.end)
         nginx.start()
         self.is_alone = nginx.has_one_generation
@@ -217,6 +290,9 @@ class Service(RecipeTest):
 
     def start_haproxy(self, text, *files):
         haproxy = HAProxy(self.root / "etc/haproxy")
+        # A request in hand on a dead host fails after this time, 30 s in the recipe.
+        self.assertIn("timeout server 30s", text)
+        text = text.replace("timeout server 30s", f"timeout server {ANSWER_S}s")
         haproxy.use(self.place_below(text), self.root / "run/haproxy/admin.sock",
             self.root / "run/haproxy.pid", files)
         self.addCleanup(haproxy.end)

@@ -218,9 +218,9 @@ class HAProxy:
 
 class Nginx:
     """An nginx of its own that forwards to the upstream "web", whose server lines are in
-    `servers`."""
+    `servers`; `options` belong to its location."""
 
-    def __init__(self, folder, servers):
+    def __init__(self, folder, servers, options=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.port,) = free_ports(1)
@@ -239,7 +239,8 @@ class Nginx:
             f"{{\n        listen 127.0.0.1:{self.port};\n        location / {{\n"
             "            proxy_pass http://web;\n"
             "            proxy_connect_timeout 1s;\n"
-            "            proxy_next_upstream error timeout;\n        }\n    }\n}\n"
+            "            proxy_next_upstream error timeout;\n"
+            f"            {options}\n        }}\n    }}\n}}\n"
         )
         self.process = None
 
