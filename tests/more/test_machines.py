@@ -101,30 +101,38 @@ class Machines(AgentTest):
 
     def live(self, registry):
         """Start, look-up by the tools of both machines, upgrade, stop."""
-        agent = self.web_agent(registry=registry)
-        agent.program = self.folder / "berthd"
-        agent.program.write_text("#!/bin/sh\nexec " + " ".join(map(str, [*self.before,
-            self.machine.build / "berthd"])) + ' "$@"\n')
-        agent.program.chmod(0o755)
-        environment = {**os.environ, "BERTH_LIBEXECDIR": str(self.machine.build)}
-        agent.start(env=environment).wait_state("registered")
+        tools = ([PROGRAMS / "berth"], [*self.before, self.machine.build / "berth"])
+        agent = self.begin(registry, [*self.before, self.machine.build / "berthd"])
         self.assertEqual(os.readlink(f"/proc/{agent.process.pid}/exe"), self.shown_as())
         session = agent.status()["registry"]["session"]
-        self.look_up(agent)
+        self.look_up(agent, tools)
         agent.upgrade()
         agent.wait_state("registered")
         self.assertEqual(agent.status()["registry"]["session"], session)
-        self.look_up(agent)
+        self.look_up(agent, tools)
         if registry.startswith("zookeeper:"):
             self.assertRegex(agent.read_log(), self.cage)
+        self.end(agent, registry)
+
+    def begin(self, registry, words):
+        """An agent that has registered its component; its program is run by these words."""
+        agent = self.web_agent(registry=registry)
+        agent.program = self.folder / "run-berthd"
+        agent.program.write_text("#!/bin/sh\nexec " + " ".join(map(str, words)) + ' "$@"\n')
+        agent.program.chmod(0o755)
+        environment = {**os.environ, "BERTH_LIBEXECDIR": str(self.machine.build)}
+        agent.start(env=environment).wait_state("registered")
+        return agent
+
+    def end(self, agent, registry):
         self.assertEqual(agent.stop(), 0)
         here = subprocess.run([PROGRAMS / "berth", "--registry", registry, "resolve", agent.PATH],
             env={**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)}, capture_output=True, text=True,
             check=False)
         self.assertIn("PathNotFound", here.stderr)
 
-    def look_up(self, agent):
-        for tool in ([PROGRAMS / "berth"], [*self.before, self.machine.build / "berth"]):
+    def look_up(self, agent, tools):
+        for tool in tools:
             found = subprocess.run([*tool, "--socket", agent.socket, "resolve", agent.PATH],
                 capture_output=True, text=True, check=False, timeout=TESTING)
             self.assertEqual(found.returncode, 0, found.stderr)
@@ -191,9 +199,16 @@ class Arm64(Machines):
             materials = file.read()
         self.assertNotIn('"versionInfo": "NOASSERTION"', materials)
         self.assertNotIn("-cross", materials)
-        libraries = [self.qemu, "-L", self.machine.root]
-        for program in ("usr/sbin/berthd", "usr/bin/berth"):
-            self.assertIn(version, run(*libraries, place / program, "--version", folder=SOURCE))
+        self.assertEqual(run("lintian", "--allow-root", "--fail-on=error,warning",
+            BUILD / f"packages/deb-arm64/berth_{version}_arm64.changes", folder=SOURCE,
+            HOME=str(self.folder)), "")
+        # By that machine's loader, with its libraries.
+        parts = [self.machine.root / part / "aarch64-linux-gnu" for part in ("lib", "usr/lib")]
+        loader = [*self.before, self.machine.root / "lib/ld-linux-aarch64.so.1", "--library-path",
+            ":".join(map(str, parts))]
+        agent = self.begin(self.registry, [*loader, place / "usr/sbin/berthd"])
+        self.look_up(agent, ([PROGRAMS / "berth"], [*loader, place / "usr/bin/berth"]))
+        self.end(agent, self.registry)
 
 
 del AgentTest, Machines
