@@ -159,7 +159,7 @@ static void start(struct stage *stage, const char *script)
 		ev_run((stage)->loop, EVRUN_ONCE);                                                 \
 	}
 
-/* What is ready now. */
+/* Everything that is ready. */
 static void go_on(const struct stage *stage)
 {
 	for (int i = 0; i < 5; i++) {

@@ -28,7 +28,7 @@ enum { MOST_STEPS = 8, REQUEST_BYTES = 8192 };
 
 struct step {
 	const char *answer; /* "" for none */
-	bool closes;        /* the connection, behind it */
+	enum { STAY, END, CLOSE } then;
 };
 
 static struct {
@@ -38,7 +38,7 @@ static struct {
 	int connections; /* likewise */
 	int fd;          /* its end of the last one; -1: none */
 	char request[REQUEST_BYTES];
-	size_t request_len;
+	size_t request_len, sent_len; /* so far; of the last one */
 	/* Errors of the next calls, one after another; 0 ends them. */
 	const int *connect_errors, *send_errors, *recv_errors, *poll_errors;
 	int polls;
@@ -97,11 +97,15 @@ static void answer(void)
 	const struct step *step = agent.requests < agent.step_count ? &agent.steps[agent.requests]
 								    : NULL;
 	agent.requests++;
+	agent.sent_len = agent.request_len;
 	agent.request_len = 0;
 	if (step) {
 		cr_assert_eq(sendto(agent.fd, step->answer, strlen(step->answer), 0, NULL, 0),
 			(ssize_t)strlen(step->answer));
-		if (step->closes) {
+		if (step->then == END) {
+			shutdown(agent.fd, SHUT_WR);
+		}
+		if (step->then == CLOSE) {
 			char rest[REQUEST_BYTES];
 			(void)!read(agent.fd, rest, sizeof(rest));
 			close_agent();
@@ -188,11 +192,15 @@ static void end(struct stage *stage)
 
 #define STAYS(text)                                                                                \
 	{                                                                                          \
-		text, false                                                                        \
+		text, STAY                                                                         \
+	}
+#define ENDS(text)                                                                                 \
+	{                                                                                          \
+		text, END                                                                          \
 	}
 #define CLOSES(text)                                                                               \
 	{                                                                                          \
-		text, true                                                                         \
+		text, CLOSE                                                                        \
 	}
 #define ANSWER(...)                                                                                \
 	do {                                                                                       \
@@ -413,13 +421,14 @@ CLIENT_TEST(an_answer_of_the_agent_says_how_long_it_is)
 
 CLIENT_TEST(a_connection_may_have_the_descriptor_0)
 {
-	ANSWER(STAYS(OK), CLOSES(OK), STAYS(OK), CLOSES(""), STAYS(OK));
+	ANSWER(STAYS(OK), ENDS(OK), STAYS(OK), CLOSES(""), STAYS(OK));
 	int kept = dup(STDIN_FILENO);
 	close(STDIN_FILENO);
 	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
 	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), FD_CLOEXEC);
 	cr_expect_eq(call(stage, "GET"), 0);
 	cr_expect_eq(agent.connections, 1);
+	errno = EAGAIN; /* says nothing of a connection at its end */
 	cr_expect_eq(call(stage, "POST"), 0, "%s", stage->err.msg);
 	cr_expect_eq(agent.connections, 2);
 	cr_expect_eq(call(stage, "GET"), 0, "it is sent again");
@@ -456,6 +465,16 @@ CLIENT_TEST(an_idle_connection_that_is_closed_is_replaced)
 		cr_expect_eq(agent.connections, before + 2);
 		close_agent();
 	}
+}
+
+/* It would take the request, and never answer it. */
+CLIENT_TEST(an_idle_connection_that_the_agent_has_ended_is_replaced)
+{
+	ANSWER(ENDS(OK), STAYS(OK));
+	cr_expect_eq(call(stage, "GET"), 0);
+	errno = EAGAIN; /* says nothing of a connection at its end */
+	cr_expect_eq(call(stage, "POST"), 0, "%s", stage->err.msg);
+	cr_expect_eq(agent.connections, 2);
 }
 
 CLIENT_TEST(an_idle_connection_is_only_looked_at)
@@ -535,6 +554,7 @@ CLIENT_TEST(an_answer_comes_in_parts)
 	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
 	cr_expect_str_eq(agent.request,
 		"GET /v1/x HTTP/1.1\r\nHost: berth\r\nAccept: application/json\r\n\r\n");
+	cr_expect_eq(agent.sent_len, strlen(agent.request));
 	cr_expect_eq(agent.requests, 2);
 }
 
@@ -626,6 +646,10 @@ CLIENT_TEST(a_wait_may_be_interrupted_or_fail)
 	cr_expect_eq(agent.polls, 3);
 	static const int idle_and_not_yet[] = { EAGAIN, EAGAIN, 0 };
 	agent.recv_errors = idle_and_not_yet;
+	agent.poll_errors = failed;
+	cr_expect_eq(call(stage, "GET"), BERTH_FAILED);
+	expect_message(stage, "cannot wait for the agent: ");
+	agent.send_errors = not_yet;
 	agent.poll_errors = failed;
 	cr_expect_eq(call(stage, "GET"), BERTH_FAILED);
 	expect_message(stage, "cannot wait for the agent: ");

@@ -15,6 +15,7 @@
 #include "lib/peer/client.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
+#include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
 #define HEAD "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -383,12 +384,25 @@ STREAM_TEST(pauses_are_of_random_length)
 	hang_up(stage);
 	dispatch(stage);
 	cr_expect_eq(due_in(stage), 150);
+}
+
+/* Without the kernel's chance, they are of different lengths at different times. */
+STREAM_TEST(pauses_differ_even_without_chance)
+{
+	int64_t pauses_ms[3];
 	no_chance = true;
-	connect_stream(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_geq(due_in(stage), 200);
-	cr_expect_leq(due_in(stage), 400);
+	clock_stands = true;
+	for (int i = 0; i < 3; i++) {
+		clock_shift_ms = i + 1;
+		flow(stage);
+		hang_up(stage);
+		dispatch(stage);
+		pauses_ms[i] = due_in(stage);
+		cr_expect_geq(pauses_ms[i], 50);
+		cr_expect_leq(pauses_ms[i], 100);
+	}
+	cr_expect_neq(pauses_ms[0], pauses_ms[1]);
+	cr_expect_neq(pauses_ms[1], pauses_ms[2]);
 }
 
 STREAM_TEST(an_agent_that_falls_silent_is_left)
@@ -449,6 +463,20 @@ STREAM_TEST(an_answer_that_ends_is_trouble)
 	say(stage, "HTTP/1.1 200 OK\r\n\r\n");
 	dispatch(stage);
 	expect_trouble(stage, BERTH_FAILED, "neither Content-Length nor chunks");
+}
+
+STREAM_TEST(bytes_that_are_no_chunk_break_the_stream)
+{
+	flow(stage);
+	say(stage, "zz\r\n");
+	dispatch(stage);
+	cr_expect_neq(code(stage), 0);
+	connect_stream(stage);
+	say(stage, "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+	dispatch(stage);
+	cr_expect_null(strstr(client_stream_trouble(stage->stream)->msg, "404"));
+	cr_expect_gt(client_stream_due_ms(stage->stream), stage->now_ms);
+	cr_expect_lt(due_in(stage), 10000, "it is broken");
 }
 
 STREAM_TEST(errors_of_a_connection_break_the_stream)
