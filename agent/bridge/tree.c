@@ -209,9 +209,7 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 	if (kind_of(fd) == BRIDGE_TREE_LIVE) {
 		walker->walk->on_live(walker->walk->context, walker->path);
 	}
-	bool goes_on = walk_below(walker, fd, len + 1 + name_len);
-	walker->path[len] = '\0';
-	return goes_on;
+	return walk_below(walker, fd, len + 1 + name_len);
 }
 
 /* Takes the descriptor. */
@@ -227,7 +225,7 @@ static bool walk_below(struct walker *walker, int fd, size_t len)
 	for (const struct dirent *entry; goes_on && (entry = readdir(stream)) != NULL;) {
 		goes_on = walker->left > 0;
 		walker->left -= goes_on;
-		if (goes_on && entry->d_name[0] != '.' && entry->d_name[0] != '_') {
+		if (goes_on) {
 			goes_on = visit(walker, dirfd(stream), entry->d_name, len);
 		}
 	}

@@ -1,6 +1,7 @@
 /* Containers that come and go. */
 #include "agent/bridge/bridge.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "agent/bridge/claim.h"
@@ -261,6 +262,20 @@ BRIDGE_TEST(after_lost_events_everything_is_looked_at)
 	close(other);
 }
 
+static void expect_logged(int log, const char *text)
+{
+	off_t len = lseek(log, 0, SEEK_END);
+	char *lines = mmap(NULL, (size_t)len + 1, PROT_READ, MAP_PRIVATE, log, 0);
+	cr_assert_neq(lines, MAP_FAILED);
+	const char *first = memmem(lines, (size_t)len, text, strlen(text));
+	cr_assert(first, "%s", text);
+	const char *rest = first + 1;
+	cr_expect_null(memmem(rest, (size_t)(len - (rest - lines)), text, strlen(text)),
+		"it is told once");
+	munmap(lines, (size_t)len + 1);
+	close(log);
+}
+
 /* The rest waits until there is room. */
 BRIDGE_TEST(so_many_containers_are_served_and_no_more)
 {
@@ -273,7 +288,10 @@ BRIDGE_TEST(so_many_containers_are_served_and_no_more)
 		snprintf(name, sizeof(name), "containers/web-%d", i);
 		cr_assert_eq(mkdir(stage_file(&stage->common, name), 0755), 0);
 	}
+	int log = memfd_create("log", MFD_CLOEXEC);
+	dup2(log, STDERR_FILENO);
 	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 1024);
+	expect_logged(log, "there are more than 1024 containers: the others are not served");
 	int left = 0;
 	for (int i = 0; i < 1026; i++) {
 		snprintf(name, sizeof(name), "web-%d", i);

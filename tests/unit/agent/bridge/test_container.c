@@ -1,6 +1,5 @@
 /* A container's registry, and what becomes of the records in it. */
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "agent/base/log.h"
 #include "agent/bridge/claim.h"
@@ -435,6 +434,23 @@ CONTAINER_TEST(a_path_that_is_gone_before_the_look_is_no_refusal)
 	cr_expect_str_eq(state(stage, "/services/never"), "");
 }
 
+/* Another record has become free meanwhile. */
+CONTAINER_TEST(a_path_that_nobody_has_looked_at_is_not_judged)
+{
+	struct err err = ERR_INIT;
+	const char *record = RECORD("theirs");
+	cr_assert_eq(bridge_publish_claim(
+			     stage->publish, "/services/db", "web-2", record, strlen(record), &err),
+		0);
+	int owner = own(stage, "/services/db", RECORD("ours"));
+	run(stage);
+	cr_expect_str_eq(state(stage, "/services/db"), "conflict");
+	bridge_container_expect(stage->container, "/services/never");
+	bridge_container_retry(stage->container, stage->now_ms);
+	cr_expect_str_eq(state(stage, "/services/never"), "new");
+	close(owner);
+}
+
 CONTAINER_TEST(a_predecessors_socket_is_taken_once)
 {
 	struct bridge_socket passed = { .fd = -1 };
@@ -467,28 +483,11 @@ CONTAINER_TEST(a_predecessors_socket_is_taken_once)
 
 /* ---- the log ---- */
 
-/* Lines of the log with this text since the last call. */
-static int logged(int log, const char *text)
-{
-	static char lines[65536];
-	int count = 0;
-	ssize_t len = pread(log, lines, sizeof(lines) - 1, 0);
-	cr_assert_geq(len, 0);
-	lines[len] = '\0';
-	for (const char *at = lines; (at = strstr(at, text)); at++) {
-		count++;
-	}
-	cr_assert_eq(ftruncate(log, 0), 0);
-	cr_assert_eq(lseek(log, 0, SEEK_SET), 0);
-	return count;
-}
-
 /* Eight refusals at once, and then one in a second, each once. */
 CONTAINER_TEST(refusals_have_a_bound_in_the_log)
 {
 	int owners[12];
-	int log = memfd_create("log", MFD_CLOEXEC);
-	dup2(log, STDERR_FILENO);
+	int log = begin_log();
 	for (int i = 0; i < 12; i++) {
 		char path[32];
 		snprintf(path, sizeof(path), "/other%d", i);
@@ -513,6 +512,25 @@ CONTAINER_TEST(refusals_have_a_bound_in_the_log)
 	cr_expect_eq(logged(log, "is not registered"), 8);
 	for (int i = 0; i < 12; i++) {
 		close(owners[i]);
+	}
+	close(log);
+}
+
+/* Each once, until it is over. */
+CONTAINER_TEST(mistakes_of_a_container_are_told_once)
+{
+	int log = begin_log();
+	run(stage);
+	run(stage);
+	cr_expect_eq(logged(log, "registry/ is not a file system of its own"), 1);
+	for (int round = 0; round < 2; round++) {
+		cr_assert_eq(chmod(stage_file(&stage->common, "web-1"), 0777), 0);
+		run(stage);
+		run(stage);
+		cr_expect_eq(logged(log, "container web-1: the subdirectory can be written"), 1);
+		cr_assert_eq(chmod(stage_file(&stage->common, "web-1"), 0755), 0);
+		run(stage);
+		cr_expect_eq(logged(log, "container"), 0);
 	}
 	close(log);
 }

@@ -235,6 +235,28 @@ CONTAINER_TEST(a_flood_of_events_ends_them_for_a_second)
 	cr_expect_leq(due_in(stage), 0, "events come again");
 }
 
+/* So many, to the event. */
+CONTAINER_TEST(a_flood_has_more_than_512_events)
+{
+	int log = begin_log();
+	run(stage);
+	quiet(stage);
+	stage->now_ms += 5000;
+	clock_ms = stage->now_ms;
+	for (int i = 0; i < 256; i++) {
+		cr_assert_eq(mkdir(stage_file(&stage->common, "web-1/registry/x"), 0755), 0);
+		cr_assert_eq(rmdir(stage_file(&stage->common, "web-1/registry/x")), 0);
+	}
+	hear(stage);
+	cr_expect_str_eq(report(stage, "state"), "\"served\"");
+	cr_expect_eq(logged(log, "changes its registry too fast"), 0);
+	cr_assert_eq(mkdir(stage_file(&stage->common, "web-1/registry/x"), 0755), 0);
+	hear(stage);
+	cr_expect_str_eq(report(stage, "state"), "\"throttled\"");
+	cr_expect_eq(logged(log, "changes its registry too fast: looking 5 times a second"), 1);
+	close(log);
+}
+
 CONTAINER_TEST(many_events_over_some_time_are_no_flood)
 {
 	run(stage);
@@ -260,11 +282,16 @@ CONTAINER_TEST(a_walk_has_a_bound)
 		snprintf(name, sizeof(name), "web-1/registry/services/f%d", i);
 		stage_put(&stage->common, name, "", 0);
 	}
+	int log = begin_log();
 	run(stage);
 	cr_expect_str_eq(report(stage, "more"), "false");
+	cr_expect_eq(logged(log, "web-1 has more than"), 0);
 	stage_put(&stage->common, "web-1/registry/services/one-more", "", 0);
 	run(stage);
+	run(stage);
 	cr_expect_str_eq(report(stage, "more"), "true");
+	cr_expect_eq(logged(log, "web-1 has more than 272 files and directories"), 1);
+	close(log);
 	cr_assert_eq(unlink(stage_file(&stage->common, "web-1/registry/services/one-more")), 0);
 	run(stage);
 	cr_expect_str_eq(report(stage, "more"), "false");

@@ -1,6 +1,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
+#include <string.h>
+
 #include "agent/bridge/policy.h"
 
 struct allowed {
@@ -27,6 +29,8 @@ ParameterizedTestParameters(policy, allows)
 		{ "/users/*/web/**", "/users/joe/web/a/b", true },
 		{ "/users/*/web/**", "/users/joe/x/web/a", false },
 		{ "/users/*/web/**", "/users/joe/web", false },
+		{ "/users/*/**", "/users/joe/a", true },
+		{ "/users/*/**", "/users/joe", false },
 		{ "/**", "/a", true },
 		{ "/**", "/a/b", true },
 	};
@@ -66,8 +70,26 @@ Test(policy, the_first_glob_that_matches_counts)
 	cr_assert_null(bridge_policy_find(&config, "db"));
 }
 
+/* 1024 bytes above the tree, and no more. */
+Test(policy, a_pattern_has_a_bound)
+{
+	char pattern[1100];
+	char path[1100];
+	char *patterns[] = { pattern };
+	const struct config_container policy = { .allow = patterns, .allow_count = 1 };
+	for (size_t len = 1023; len < 1028; len++) {
+		memset(pattern, 'a', sizeof(pattern));
+		pattern[0] = '/';
+		memcpy(path, pattern, sizeof(path));
+		memcpy(pattern + len, "/**", 4);
+		memcpy(path + len, "/x", 3);
+		cr_expect_eq(bridge_policy_allows(&policy, path), len <= 1024, "%zu", len);
+	}
+}
+
 Test(policy, names_of_containers)
 {
+	cr_assert(bridge_policy_is_name("a"));
 	cr_assert(bridge_policy_is_name("web-1_A.b"));
 	cr_assert(bridge_policy_is_name(
 		"0123456789012345678901234567890123456789012345678901234567890123"));

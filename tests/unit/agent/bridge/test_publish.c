@@ -1,6 +1,10 @@
 /* One announcement for each path, of one container. */
 #include "agent/bridge/publish.h"
 
+#include <sys/mman.h>
+
+#include "agent/base/log.h"
+
 #include "tests/unit/agent/bridge/bridge_stage.h"
 
 struct stage {
@@ -55,6 +59,9 @@ static void end(struct stage *stage)
 #define GO_ON_UNTIL(stage, condition)                                                              \
 	RUN_UNTIL((stage)->common.loop, (bridge_publish_proceed((stage)->publish), (condition)))
 
+/* Without a call of its own, for a condition that makes it. */
+#define RUN_PUBLISH_UNTIL(stage, condition) RUN_UNTIL((stage)->common.loop, (condition))
+
 static int claim(struct stage *stage, const char *path, const char *container, const char *data,
 	struct err *err)
 {
@@ -88,9 +95,11 @@ PUBLISH_TEST(a_claim_is_announced_changed_and_given_up)
 	bridge_publish_release(stage->publish, "/services/db", "web-1", "it is over");
 	cr_expect_str_eq(announce_why(bridge_publish_find(stage->publish, "/services/db", "web-1")),
 		"it is over");
-	int changes = stage->common.changes;
-	GO_ON_UNTIL(stage, !bridge_publish_find(stage->publish, "/services/db", "web-1"));
-	cr_expect_gt(stage->common.changes, changes);
+	int changes = 0;
+	RUN_PUBLISH_UNTIL(stage,
+		(changes = stage->common.changes, bridge_publish_proceed(stage->publish),
+			!bridge_publish_find(stage->publish, "/services/db", "web-1")));
+	cr_expect_eq(stage->common.changes, changes + 1, "the path is free");
 	cr_expect_null(stage_node(&stage->common, "/services/db"));
 	cr_expect_null(bridge_book_find(stage->common.book, "/services/db"));
 }
@@ -227,6 +236,73 @@ PUBLISH_TEST(the_book_is_on_the_disk_before_the_node_is_made)
 	hold(stage, "/services/db", "web-1", RECORD("one"));
 	cr_expect_eq(stage->tasks, 1);
 	memory_on_task(stage->common.registry, NULL, NULL);
+}
+
+static void note_change(void *context, const struct registry_task *task, struct err *err)
+{
+	struct stage *stage = context;
+	size_t len = strlen(stage->visited);
+	(void)err;
+	if (strcmp(task->path, "/services/db") == 0 && task->operation != REGISTRY_OP_GET &&
+		task->operation != REGISTRY_OP_STAT) {
+		snprintf(stage->visited + len, sizeof(stage->visited) - len, "%s ",
+			task->operation == REGISTRY_OP_SET ? "set" : "other");
+	}
+}
+
+PUBLISH_TEST(a_record_is_changed_in_its_place)
+{
+	struct err err = ERR_INIT;
+	hold(stage, "/services/db", "web-1", RECORD("one"));
+	memory_on_task(stage->common.registry, note_change, stage);
+	cr_assert_eq(claim(stage, "/services/db", "web-1", RECORD("two"), &err), 0);
+	GO_ON_UNTIL(stage, stage_has(&stage->common, "/services/db", "two"));
+	memory_on_task(stage->common.registry, NULL, NULL);
+	cr_expect_eq(strncmp(stage->visited, "set ", 4), 0, "%s", stage->visited);
+	cr_expect_null(strstr(stage->visited, "other"), "%s", stage->visited);
+}
+
+static void begin_log(enum log_level level)
+{
+	int log = memfd_create("log", MFD_CLOEXEC);
+	dup2(log, STDERR_FILENO);
+	close(log);
+	log_set(level, false);
+}
+
+static int logged(const char *text)
+{
+	static char lines[65536];
+	int count = 0;
+	ssize_t len = pread(STDERR_FILENO, lines, sizeof(lines) - 1, 0);
+	lines[len > 0 ? len : 0] = '\0';
+	for (const char *at = lines; (at = strstr(at, text)); at++) {
+		count++;
+	}
+	return count;
+}
+
+PUBLISH_TEST(a_conflict_is_told_once)
+{
+	struct err err = ERR_INIT;
+	memory_put(stage->common.registry, "/services/db",
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	begin_log(LOG_LEVEL_DEBUG);
+	cr_assert_eq(claim(stage, "/services/db", "web-1", RECORD("one"), &err), 0);
+	GO_ON_UNTIL(stage, state_of(stage, "/services/db", "web-1") == ANNOUNCE_CONFLICT);
+	cr_expect_eq(logged("warn  bridge: container web-1: /services/db is conflict: "), 1);
+	memory_put(stage->common.registry, "/services/db",
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\",\"x\":\"y\"}");
+	for (int i = 0; i < 30; i++) {
+		bridge_publish_proceed(stage->publish);
+		ev_run(stage->common.loop, EVRUN_NOWAIT);
+	}
+	cr_expect_eq(logged("warn  bridge: container"), 1);
+	memory_remove(stage->common.registry, "/services/db");
+	GO_ON_UNTIL(stage, state_of(stage, "/services/db", "web-1") == ANNOUNCE_REGISTERED);
+	cr_expect_eq(logged("warn  bridge: container"), 1);
+	cr_expect_eq(logged("debug bridge: container web-1: /services/db is registered"), 1);
+	cr_expect_eq(logged("debug bridge: container"), 1, "no step on the way");
 }
 
 static void visit(void *context, const char *path, const struct announce *announce)

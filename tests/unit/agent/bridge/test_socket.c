@@ -120,6 +120,8 @@ SOCKET_TEST(a_directory_that_is_gone_has_no_socket)
 SOCKET_TEST(without_a_descriptor_there_is_no_socket)
 {
 	struct rlimit limit;
+	cr_expect_eq(renew(stage, NULL, 0), 0);
+	bridge_listener_finish(&stage->listener);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	const struct rlimit none = { 0, limit.rlim_max };
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -158,6 +160,23 @@ SOCKET_TEST(a_predecessors_socket_is_taken)
 	cr_expect_eq(http_container_fd(stage->listener.http), passed.fd);
 	cr_expect_eq(stage->listener.place.inode, passed.place.inode);
 	cr_expect(answers(stage));
+}
+
+/* Standard error may be closed: a message there must not reach a client. */
+SOCKET_TEST(a_socket_that_is_passed_is_no_standard_stream)
+{
+	struct bridge_socket passed = { .fd = -1 };
+	cr_assert_eq(renew(stage, NULL, 0), 0);
+	int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+	close(STDERR_FILENO);
+	bool done = bridge_listener_pass(&stage->listener, "web-1", &passed);
+	cr_assert_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+	close(kept);
+	cr_assert(done);
+	cr_expect_gt(passed.fd, STDERR_FILENO);
+	if (passed.fd > STDERR_FILENO) {
+		close(passed.fd);
+	}
 }
 
 SOCKET_TEST(a_predecessors_socket_of_another_file_is_not_taken)

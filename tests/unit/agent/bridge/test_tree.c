@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/registry/registry_dir.h"
@@ -147,6 +149,110 @@ TREE_TEST(a_record_that_is_none_says_why)
 	close(owner);
 }
 
+TREE_TEST(a_directory_is_opened_for_this_process_alone)
+{
+	put(stage, "", "/file", "x");
+	for (int same_mount = 0; same_mount < 2; same_mount++) {
+		int fd = bridge_tree_open(stage->registry, ".", same_mount);
+		cr_assert_geq(fd, 0);
+		cr_expect_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		close(fd);
+		cr_expect_lt(bridge_tree_open(stage->registry, "file", same_mount), 0);
+		cr_expect_eq(errno, ENOTDIR);
+		cr_expect_lt(bridge_tree_open(stage->registry, "..", same_mount), 0);
+		cr_expect_lt(bridge_tree_open(stage->registry, "/", same_mount), 0);
+	}
+}
+
+TREE_TEST(no_link_on_the_way_is_followed)
+{
+	cr_assert_eq(mkdir(in(stage, "/a", ""), 0700), 0);
+	cr_assert_eq(mkdir(in(stage, "/a/b", ""), 0700), 0);
+	cr_assert_eq(symlink("a", in(stage, "/link", "")), 0);
+	int fd = bridge_tree_open(stage->registry, "a/b", true);
+	cr_expect_geq(fd, 0);
+	close(fd);
+	for (int same_mount = 0; same_mount < 2; same_mount++) {
+		cr_expect_lt(bridge_tree_open(stage->registry, "link", same_mount), 0);
+		cr_expect_lt(bridge_tree_open(stage->registry, "link/b", same_mount), 0);
+	}
+}
+
+/* The kernel would wait for the one that has the lease. */
+TREE_TEST(no_lease_is_waited_for)
+{
+	int owner = make(stage, "/a", "one");
+	signal(SIGIO, SIG_IGN);
+	int lease = open(in(stage, "/a", "/" DIR_RECORD), O_RDWR | O_CLOEXEC);
+	if (fcntl(lease, F_SETLEASE, F_WRLCK) == 0) {
+		cr_expect_eq(look(stage, "/a", NULL), BRIDGE_TREE_LIVE);
+		cr_expect_eq(stage->node.err.code, BERTH_INVALID_RECORD);
+		cr_expect(strstr(stage->node.err.msg, strerror(EWOULDBLOCK)), "%s",
+			stage->node.err.msg);
+	}
+	close(lease);
+	close(owner);
+}
+
+/* ---- nodes that change under the look ---- */
+
+#ifdef SYS_newfstatat
+
+static struct stage *swapped; /* whose node /a is another one at each look; NULL: none */
+static int swaps;             /* to come */
+static int names_seen;        /* calls */
+
+int fstatat(int directory, const char *restrict name, struct stat *restrict stat, int flags)
+{
+	names_seen++;
+	if (swapped && swaps > 0) {
+		char command[3 * SCRATCH_PATH];
+		swaps--;
+		snprintf(command, sizeof(command),
+			"cd '%s' && mv a old$$ && mkdir a && mv next a/%s", swapped->folder,
+			DIR_OWNER);
+		if (swaps == 0) {
+			cr_assert_eq(system(command), 0);
+		} else {
+			snprintf(command, sizeof(command),
+				"cd '%s' && mv a old$$ && mkdir a && echo me >a/%s",
+				swapped->folder, DIR_OWNER);
+			cr_assert_eq(system(command), 0);
+		}
+	}
+	return (int)syscall(SYS_newfstatat, directory, name, stat, flags);
+}
+
+TREE_TEST(a_node_that_is_replaced_is_looked_at_again)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	close(make(stage, "/a", "one"));
+	names_seen = 0;
+	cr_expect_eq(look(stage, "/a", NULL), BRIDGE_TREE_DEAD);
+	cr_expect_eq(names_seen, 1, "it is the one at its path");
+	/* The next one's owner lives; one more comes between, whose owner is dead. */
+	for (int round = 1; round < 3; round++) {
+		put(stage, "", "/next", "me");
+		int owner = open(in(stage, "", "/next"), O_RDWR | O_CLOEXEC);
+		cr_assert_eq(fcntl(owner, F_OFD_SETLK, &lock), 0);
+		swapped = stage;
+		swaps = round;
+		names_seen = 0;
+		cr_expect_eq(look(stage, "/a", NULL), BRIDGE_TREE_LIVE);
+		cr_expect_eq(names_seen, round);
+		swapped = NULL;
+		close(owner);
+	}
+	swapped = stage;
+	swaps = 100;
+	names_seen = 0;
+	cr_expect_eq(look(stage, "/a", NULL), BRIDGE_TREE_DEAD, "it comes to an end");
+	cr_expect_eq(names_seen, 8);
+	swapped = NULL;
+}
+
+#endif
+
 TREE_TEST(a_link_leads_nowhere)
 {
 	int owner = make(stage, "/a", "one");
@@ -212,6 +318,37 @@ TREE_TEST(a_walk_has_bounds)
 	cr_expect_not(walk(stage, 1000));
 	cr_expect_eq(
 		stage->directories, 33, "thirty-two below each other, and one that is too deep");
+}
+
+TREE_TEST(a_walk_that_is_over_visits_nothing_more)
+{
+	for (int i = 0; i < 30; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/n%d", i);
+		cr_assert_eq(mkdir(in(stage, path, ""), 0700), 0);
+	}
+	cr_expect_not(walk(stage, 4));
+	cr_expect_leq(stage->directories, 5, "the root, and an entry each");
+}
+
+TREE_TEST(the_longest_path_is_looked_at)
+{
+	char path[LIMIT_PATH_BYTES + 64] = "";
+	size_t len = 0;
+	while (len < LIMIT_PATH_BYTES - 2) {
+		size_t more = LIMIT_PATH_BYTES - 2 - len > 62 ? 40 : LIMIT_PATH_BYTES - 3 - len;
+		path[len++] = '/';
+		memset(path + len, 'd', more);
+		len += more;
+		path[len] = '\0';
+		cr_assert_eq(mkdir(in(stage, path, ""), 0700), 0);
+	}
+	strcat(path, "/x");
+	cr_assert_eq(strlen(path), LIMIT_PATH_BYTES);
+	int owner = make(stage, path, "one");
+	cr_expect_eq(look(stage, path, NULL), BRIDGE_TREE_LIVE);
+	cr_expect_str_eq(stage->node.data, "one");
+	close(owner);
 }
 
 /* Directories with 40 letters each, and a last one, so that its path has so many bytes. */

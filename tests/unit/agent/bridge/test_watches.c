@@ -1,17 +1,29 @@
 /* Directories of several owners, watched by one inotify instance. */
 #include "agent/bridge/watches.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
+
+static int add_error; /* of inotify_add_watch(); 0: none */
+
+int inotify_add_watch(int fd, const char *name, uint32_t mask)
+{
+	errno = add_error;
+	return add_error ? -1 : (int)syscall(SYS_inotify_add_watch, fd, name, mask);
+}
 
 struct owner {
 	struct bridge_watch_set set;
@@ -167,6 +179,101 @@ WATCH_TEST(a_file_cannot_be_watched)
 	close(file);
 	WANT(stage, 0, 0);
 	cr_expect_not(stage->owners[0].set.incomplete);
+}
+
+/* The lines of a file with this text. */
+static int lines_with(FILE *file, const char *text)
+{
+	char line[512];
+	int count = 0;
+	while (file && fgets(line, sizeof(line), file)) {
+		count += strstr(line, text) != NULL;
+	}
+	return count;
+}
+
+/* Directories that the kernel watches for this process. */
+static int watched(void)
+{
+	int count = 0;
+	for (int fd = 0; fd < 100; fd++) {
+		char name[64];
+		snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
+		FILE *file = fopen(name, "re");
+		count += lines_with(file, "inotify wd:");
+		if (file) {
+			fclose(file);
+		}
+	}
+	return count;
+}
+
+WATCH_TEST(the_kernel_watches_what_an_owner_wants_and_no_more)
+{
+	cr_expect_eq(watched(), 0);
+	WANT(stage, 0, 0, 1, 2);
+	cr_expect_eq(watched(), 3);
+	WANT(stage, 0, 1);
+	cr_expect_eq(watched(), 1);
+	bridge_watch_set_finish(stage->watches, &stage->owners[0].set);
+	cr_expect_eq(watched(), 0);
+}
+
+WATCH_TEST(a_refused_watch_is_told_once)
+{
+	static const struct {
+		int error;
+		const char *text;
+		int count;
+	} rows[] = { { ENOENT, "cannot watch", 0 },
+		{ ENOSPC, " (fs.inotify.max_user_watches); looking once a second instead", 1 },
+		{ ENOSPC, "cannot watch", 1 }, { EACCES, "cannot watch", 1 } };
+	FILE *log = fdopen(memfd_create("log", MFD_CLOEXEC), "r");
+	int kept = dup(STDERR_FILENO);
+	dup2(fileno(log), STDERR_FILENO);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		add_error = rows[i].error;
+		WANT(stage, 0, 0);
+		cr_expect(stage->owners[0].set.incomplete);
+		rewind(log);
+		cr_expect_eq(lines_with(log, rows[i].text), rows[i].count, "row %zu", i);
+		fseek(log, 0, SEEK_END);
+	}
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	fclose(log);
+	add_error = 0;
+}
+
+WATCH_TEST(other_errors_name_no_limit)
+{
+	FILE *log = fdopen(memfd_create("log", MFD_CLOEXEC), "r");
+	int kept = dup(STDERR_FILENO);
+	dup2(fileno(log), STDERR_FILENO);
+	add_error = EACCES;
+	WANT(stage, 0, 0);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	rewind(log);
+	cr_expect_eq(lines_with(log, "cannot watch a directory: Permission denied; looking"), 1);
+	fclose(log);
+	add_error = 0;
+}
+
+WATCH_TEST(without_a_descriptor_nothing_is_watched)
+{
+	struct rlimit limit;
+	struct err err = ERR_INIT;
+	struct bridge_watches *other = NULL;
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	const struct rlimit none = { 0, limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int code = bridge_watches_create(&other, stage->loop, on_lost, stage, &err);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_expect_eq(code, BERTH_FAILED);
+	cr_expect_null(other);
+	cr_expect(strstr(err.msg, "cannot use inotify (fs.inotify.max_user_instances): "), "%s",
+		err.msg);
 }
 
 WATCH_TEST(after_it_was_left_no_event_comes)
