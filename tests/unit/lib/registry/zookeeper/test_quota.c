@@ -33,6 +33,18 @@ Test(zk_quota, is_what_was_asked_for_and_a_little_more)
 	cr_expect(eq(uint, take_all(&quota, 1000000), AT_ONCE), "silence earns no flood");
 }
 
+Test(zk_quota, is_earned_in_parts_of_a_frame)
+{
+	struct registry_zk_quota quota;
+	unsigned taken = 0;
+	registry_zk_quota_begin(&quota, 1000);
+	cr_expect(eq(uint, take_all(&quota, 1000), AT_ONCE));
+	for (int64_t now_ms = 1005; now_ms <= 2000; now_ms += 5) {
+		taken += take_all(&quota, now_ms);
+	}
+	cr_expect(eq(uint, taken, A_SECOND));
+}
+
 Test(zk_quota, of_watches_is_kept_until_they_fire)
 {
 	struct registry_zk_quota quota;

@@ -84,6 +84,33 @@ ssize_t send(int fd, const void *bytes, size_t len, int flags)
 	return sendto(fd, bytes, len < piece ? len : piece, flags, NULL, 0);
 }
 
+static bool poll_interrupted; /* the next one for the end of the worker */
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* gcc believes that poll() only writes */
+int poll(struct pollfd *files, nfds_t count, int timeout_ms)
+{
+	if (poll_interrupted && count == 1 && files->fd == worker.pidfd) {
+		poll_interrupted = false;
+		errno = EINTR;
+		return -1;
+	}
+	const struct timespec timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
+	return ppoll(files, count, timeout_ms < 0 ? NULL : &timeout, NULL);
+}
+#pragma GCC diagnostic pop
+
+#ifdef __GLIBC__
+/* In its place with _FORTIFY_SOURCE. */
+int __poll_chk(struct pollfd *files, nfds_t count, int timeout_ms, size_t size);
+
+int __poll_chk(struct pollfd *files, nfds_t count, int timeout_ms, size_t size)
+{
+	(void)size;
+	return poll(files, count, timeout_ms);
+}
+#endif
+
 static size_t kills; /* by number */
 
 int kill(pid_t pid, int number)
@@ -545,6 +572,33 @@ Test(zk_worker, gets_its_queue_before_it_is_closed)
 Test(zk_worker, that_takes_leave_and_goes_on_is_killed)
 {
 	cr_expect_not(close_as(LINGERS, A_MOMENT_MS));
+}
+
+Test(zk_worker, that_takes_leave_is_waited_for_though_a_signal_comes)
+{
+	poll_interrupted = true;
+	cr_expect_not(close_as(LINGERS, A_MOMENT_MS));
+	cr_expect_not(poll_interrupted);
+}
+
+Test(zk_worker, that_takes_leave_is_waited_for_without_a_descriptor_for_it)
+{
+	static const struct {
+		int role;
+		int timeout_ms;
+		bool ends;
+	} rows[] = { { LINGERS, A_MOMENT_MS, false }, { OBEYS, PATIENCE_MS, true } };
+	for (int i = 0; i < 2; i++) {
+		start_as(rows[i].role);
+		close(other);
+		other = -1;
+		close(worker.pidfd);
+		worker.pidfd = -1;
+		kills = 0;
+		cr_expect_eq(zk_worker_process_close(&worker, rows[i].timeout_ms), rows[i].ends);
+		cr_expect_eq(kills, rows[i].ends ? 0 : 1);
+		cr_expect_eq(worker.pid, 0);
+	}
 }
 
 Test(zk_worker, that_never_stops_to_talk_is_killed)
