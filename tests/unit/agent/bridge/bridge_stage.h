@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +139,48 @@ static inline void stage_close(struct bridge_stage *stage)
 	cr_expect_eq(descriptors_count(), stage->descriptors);
 	snprintf(command, sizeof(command), "rm -rf %s", stage->folder);
 	cr_assert_eq(system(command), 0);
+}
+
+/* Directories that the kernel watches for this process. */
+static inline int stage_watched(void)
+{
+	int count = 0;
+	for (int fd = 0; fd < 100; fd++) {
+		char text[512];
+		snprintf(text, sizeof(text), "/proc/self/fdinfo/%d", fd);
+		FILE *file = fopen(text, "re");
+		while (file && fgets(text, sizeof(text), file)) {
+			count += strstr(text, "inotify wd:") != NULL;
+		}
+		if (file) {
+			fclose(file);
+		}
+	}
+	return count;
+}
+
+/* Lines of the log, which is this file, with this text since the last call. */
+static inline int stage_logged(int log, const char *text)
+{
+	static char lines[65536];
+	int count = 0;
+	ssize_t len = pread(log, lines, sizeof(lines) - 1, 0);
+	cr_assert_geq(len, 0);
+	lines[len] = '\0';
+	for (const char *at = lines; (at = strstr(at, text)); at++) {
+		count++;
+	}
+	cr_assert_eq(ftruncate(log, 0), 0);
+	cr_assert_eq(lseek(log, 0, SEEK_SET), 0);
+	return count;
+}
+
+/* The log goes to this file. */
+static inline int stage_begin_log(void)
+{
+	int log = memfd_create("log", MFD_CLOEXEC);
+	dup2(log, STDERR_FILENO);
+	return log;
 }
 
 /* The node's data in the registry now; NULL: no node. Valid until the next call. */

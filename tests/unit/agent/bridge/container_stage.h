@@ -5,7 +5,6 @@
 #ifndef TESTS_UNIT_AGENT_BRIDGE_CONTAINER_STAGE_H
 #define TESTS_UNIT_AGENT_BRIDGE_CONTAINER_STAGE_H
 
-#include <sys/mman.h>
 #include <time.h>
 
 #include "agent/bridge/container.h"
@@ -127,30 +126,6 @@ static inline void end(struct stage *stage)
 	bridge_watches_destroy(stage->watches);
 	bridge_publish_destroy(stage->publish);
 	stage_close(&stage->common);
-}
-
-/* The log goes to this file. */
-static inline int begin_log(void)
-{
-	int log = memfd_create("log", MFD_CLOEXEC);
-	dup2(log, STDERR_FILENO);
-	return log;
-}
-
-/* Lines of the log with this text since the last call. */
-static inline int logged(int log, const char *text)
-{
-	static char lines[65536];
-	int count = 0;
-	ssize_t len = pread(log, lines, sizeof(lines) - 1, 0);
-	cr_assert_geq(len, 0);
-	lines[len] = '\0';
-	for (const char *at = lines; (at = strstr(at, text)); at++) {
-		count++;
-	}
-	cr_assert_eq(ftruncate(log, 0), 0);
-	cr_assert_eq(lseek(log, 0, SEEK_SET), 0);
-	return count;
 }
 
 #define CONTAINER_TEST(name)                                                                       \

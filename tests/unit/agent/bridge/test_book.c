@@ -97,6 +97,36 @@ BOOK_TEST(an_entry_during_a_save_is_saved_behind_it)
 	cr_expect_eq(stage->saved, 2);
 }
 
+BOOK_TEST(an_entry_during_a_save_is_saved_though_nobody_asks)
+{
+	bridge_book_enter(stage->book, "/a", "web-1");
+	bridge_book_enter(stage->book, "/b", "web-2");
+	wait_for_disk(stage);
+	cr_expect_str_eq(on_disk(stage, "/b"), "web-2");
+	cr_expect_eq(stage->saved, 2);
+}
+
+BOOK_TEST(a_book_that_cannot_be_read_or_written_is_told)
+{
+	int log = stage_begin_log();
+	json_decref(bridge_book_load(&stage->state));
+	enter(stage, "/a", "web-1");
+	json_decref(bridge_book_load(&stage->state));
+	cr_expect_eq(stage_logged(log, "bridge: the book"), 0);
+	stage_put(stage, "state/bridge", "oops", 4);
+	json_decref(bridge_book_load(&stage->state));
+	cr_expect_eq(stage_logged(log, "the book cannot be read, an empty one is begun: "), 1);
+	stage_remove(stage, "state");
+	enter(stage, "/b", "web-1");
+	cr_expect_eq(stage_logged(log, "the book is not saved; "), 1);
+	enter(stage, "/c", "web-1");
+	cr_expect_eq(stage_logged(log, "the book is not saved; "), 0, "once");
+	cr_assert_eq(mkdir(stage_file(stage, "state"), 0700), 0);
+	enter(stage, "/d", "web-1");
+	cr_expect_eq(stage_logged(log, "the book is not saved; "), 0);
+	close(log);
+}
+
 BOOK_TEST(the_disk_knows_a_path_of_this_container_alone)
 {
 	enter(stage, "/a", "web-1");

@@ -181,6 +181,16 @@ BRIDGE_TEST(each_container_has_its_policy)
 	close(owners[1]);
 }
 
+static void visit(void *context, const char *name, size_t count)
+{
+	struct stage *stage = context;
+	size_t len = strlen(stage->counted);
+	if (count > 0) {
+		snprintf(
+			stage->counted + len, sizeof(stage->counted) - len, "%s=%zu ", name, count);
+	}
+}
+
 BRIDGE_TEST(linger_may_change)
 {
 	int owner = own(stage, "web-1", "/services/a");
@@ -190,6 +200,8 @@ BRIDGE_TEST(linger_may_change)
 	cr_assert(file_queue_wait(stage->common.files, 60000));
 	close(owner);
 	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "lingering"));
+	bridge_each_count(stage->bridge, visit, stage);
+	cr_expect_str_eq(stage->counted, "registered=1 ");
 	stage->config.bridge.linger_ms = 0;
 	bridge_set_config(stage->bridge, &stage->config);
 	GO_ON_UNTIL(stage, !stage_node(&stage->common, "/services/a"));
@@ -288,8 +300,7 @@ BRIDGE_TEST(so_many_containers_are_served_and_no_more)
 		snprintf(name, sizeof(name), "containers/web-%d", i);
 		cr_assert_eq(mkdir(stage_file(&stage->common, name), 0755), 0);
 	}
-	int log = memfd_create("log", MFD_CLOEXEC);
-	dup2(log, STDERR_FILENO);
+	int log = stage_begin_log();
 	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 1024);
 	expect_logged(log, "there are more than 1024 containers: the others are not served");
 	int left = 0;
@@ -377,7 +388,9 @@ BRIDGE_TEST(without_containers_it_takes_out_what_a_predecessor_has_left)
 
 BRIDGE_TEST(sockets_are_passed_to_a_successor)
 {
-	struct bridge_socket sockets[3] = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 } };
+	struct bridge_socket *sockets = mmap(NULL, 3 * sizeof(*sockets), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sockets[2].fd = -1;
 	struct err err = ERR_INIT;
 	int owners[] = { own(stage, "web-1", "/services/a"), own(stage, "web-2", "/services/b") };
 	GO_ON_UNTIL(stage,
@@ -399,7 +412,14 @@ BRIDGE_TEST(sockets_are_passed_to_a_successor)
 	cr_assert_eq(bridge_create(&stage->bridge, &environment, &stage->config, &err), 0);
 	cr_expect_eq(sockets[0].fd, -1);
 	cr_expect_eq(sockets[1].fd, -1);
-	memset(sockets, 0, sizeof(sockets)); /* nobody looks at them any more */
+	/* Nobody looks at them any more, even to make a socket anew. */
+	munmap(sockets, 3 * sizeof(*sockets));
+	for (int i = 1; i < 3; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), "containers/web-%d/berth.sock", i);
+		cr_assert_eq(unlink(stage_file(&stage->common, name)), 0);
+		GO_ON_UNTIL(stage, access(stage_file(&stage->common, name), F_OK) == 0);
+	}
 	mkdir(stage_file(&stage->common, "containers/web-3"), 0755);
 	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 3);
 	close(owners[0]);
@@ -455,12 +475,14 @@ BRIDGE_TEST(its_directory_may_be_replaced)
 	int owner = own(stage, "web-1", "/services/a");
 	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
 	snprintf(away, sizeof(away), "%s", stage_file(&stage->common, "away"));
+	int watched = stage_watched();
 	cr_assert_eq(rename(stage->containers, away), 0);
 	cr_assert_eq(mkdir(stage->containers, 0755), 0);
 	int other = own(stage, "web-1", "/services/b");
 	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/b", "registered"));
 	GO_ON_UNTIL(stage, !stage_node(&stage->common, "/services/a"));
 	cr_expect_not(is_away(stage));
+	GO_ON_UNTIL(stage, stage_watched() == watched);
 	close(owner);
 	close(other);
 }
@@ -485,16 +507,6 @@ BRIDGE_TEST(a_directory_of_others_is_refused)
 }
 
 /* ---- report ---- */
-
-static void visit(void *context, const char *name, size_t count)
-{
-	struct stage *stage = context;
-	size_t len = strlen(stage->counted);
-	if (count > 0) {
-		snprintf(
-			stage->counted + len, sizeof(stage->counted) - len, "%s=%zu ", name, count);
-	}
-}
 
 BRIDGE_TEST(it_reports_containers_and_counts_records)
 {

@@ -56,13 +56,15 @@ Test(bridge_claim, another_text_is_a_mistake_until_it_is_a_record)
 
 Test(bridge_claim, the_policy_pins_attributes)
 {
-	char tier[] = "tier", gold[] = "gold", bad[] = "\xff";
-	struct config_name_value attribute = { .name = tier, .value = gold };
-	const struct config_container policy = { .attributes = &attribute, .attribute_count = 1 };
+	char tier[] = "tier", gold[] = "gold", bad[] = "\xff", zone[] = "zone", eu[] = "eu";
+	struct config_name_value attributes[] = { { .name = tier, .value = gold },
+		{ .name = zone, .value = eu } };
+	const struct config_container policy = { .attributes = attributes, .attribute_count = 2 };
 	struct bridge_claim *claim = bridge_claim_create("/services/db");
 	cr_expect(reads(claim, RECORD(",\"tier\":\"lead\""), &policy));
 	cr_expect(strstr(claim->data, "\"tier\":\"gold\""), "%s", claim->data);
-	attribute.value = bad;
+	cr_expect(strstr(claim->data, "\"zone\":\"eu\""), "%s", claim->data);
+	attributes[1].value = bad;
 	cr_expect_not(reads(claim, RECORD(""), &policy));
 	cr_expect_str_eq(claim->mistake.msg, "an attribute of the policy is not UTF-8 text");
 	bridge_claim_free(claim);

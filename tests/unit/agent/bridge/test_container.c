@@ -487,16 +487,16 @@ CONTAINER_TEST(a_predecessors_socket_is_taken_once)
 CONTAINER_TEST(refusals_have_a_bound_in_the_log)
 {
 	int owners[12];
-	int log = begin_log();
+	int log = stage_begin_log();
 	for (int i = 0; i < 12; i++) {
 		char path[32];
 		snprintf(path, sizeof(path), "/other%d", i);
 		owners[i] = own(stage, path, RECORD("one"));
 	}
 	run(stage);
-	cr_expect_eq(logged(log, "is not registered"), 8);
+	cr_expect_eq(stage_logged(log, "is not registered"), 8);
 	run(stage);
-	cr_expect_eq(logged(log, "is not registered"), 0);
+	cr_expect_eq(stage_logged(log, "is not registered"), 0);
 	stage->now_ms += 2500;
 	for (int i = 0; i < 12; i++) {
 		char name[64];
@@ -505,11 +505,11 @@ CONTAINER_TEST(refusals_have_a_bound_in_the_log)
 	}
 	stage->allow[1] = (char *)(uintptr_t) "/**";
 	run(stage);
-	cr_expect_eq(logged(log, "is not registered"), 2);
+	cr_expect_eq(stage_logged(log, "is not registered"), 2);
 	stage->now_ms += 3600000;
 	stage->allow[1] = (char *)(uintptr_t) "/none";
 	run(stage);
-	cr_expect_eq(logged(log, "is not registered"), 8);
+	cr_expect_eq(stage_logged(log, "is not registered"), 8);
 	for (int i = 0; i < 12; i++) {
 		close(owners[i]);
 	}
@@ -519,18 +519,19 @@ CONTAINER_TEST(refusals_have_a_bound_in_the_log)
 /* Each once, until it is over. */
 CONTAINER_TEST(mistakes_of_a_container_are_told_once)
 {
-	int log = begin_log();
+	int log = stage_begin_log();
 	run(stage);
 	run(stage);
-	cr_expect_eq(logged(log, "registry/ is not a file system of its own"), 1);
+	cr_expect_eq(stage_logged(log, "registry/ is not a file system of its own"), 1);
 	for (int round = 0; round < 2; round++) {
 		cr_assert_eq(chmod(stage_file(&stage->common, "web-1"), 0777), 0);
 		run(stage);
 		run(stage);
-		cr_expect_eq(logged(log, "container web-1: the subdirectory can be written"), 1);
+		cr_expect_eq(
+			stage_logged(log, "container web-1: the subdirectory can be written"), 1);
 		cr_assert_eq(chmod(stage_file(&stage->common, "web-1"), 0755), 0);
 		run(stage);
-		cr_expect_eq(logged(log, "container"), 0);
+		cr_expect_eq(stage_logged(log, "container"), 0);
 	}
 	close(log);
 }

@@ -190,6 +190,20 @@ CONTAINER_TEST(it_rests_nine_times_as_long_as_a_look_takes)
 	cr_expect_eq(due_in(stage), 1000, "a second at most");
 }
 
+CONTAINER_TEST(directories_that_have_gone_elsewhere_are_not_watched)
+{
+	char elsewhere[SCRATCH_PATH + 32];
+	run(stage);
+	int watched = stage_watched();
+	cr_assert_eq(mkdir(stage_file(&stage->common, "web-1/registry/deep"), 0755), 0);
+	run(stage);
+	cr_expect_eq(stage_watched(), watched + 1);
+	snprintf(elsewhere, sizeof(elsewhere), "%s", stage_file(&stage->common, "elsewhere"));
+	cr_assert_eq(rename(stage_file(&stage->common, "web-1/registry/deep"), elsewhere), 0);
+	run(stage);
+	cr_expect_eq(stage_watched(), watched);
+}
+
 /* ---- floods ---- */
 
 static void flood(struct stage *stage, int files)
@@ -238,7 +252,7 @@ CONTAINER_TEST(a_flood_of_events_ends_them_for_a_second)
 /* So many, to the event. */
 CONTAINER_TEST(a_flood_has_more_than_512_events)
 {
-	int log = begin_log();
+	int log = stage_begin_log();
 	run(stage);
 	quiet(stage);
 	stage->now_ms += 5000;
@@ -249,11 +263,12 @@ CONTAINER_TEST(a_flood_has_more_than_512_events)
 	}
 	hear(stage);
 	cr_expect_str_eq(report(stage, "state"), "\"served\"");
-	cr_expect_eq(logged(log, "changes its registry too fast"), 0);
+	cr_expect_eq(stage_logged(log, "changes its registry too fast"), 0);
 	cr_assert_eq(mkdir(stage_file(&stage->common, "web-1/registry/x"), 0755), 0);
 	hear(stage);
 	cr_expect_str_eq(report(stage, "state"), "\"throttled\"");
-	cr_expect_eq(logged(log, "changes its registry too fast: looking 5 times a second"), 1);
+	cr_expect_eq(
+		stage_logged(log, "changes its registry too fast: looking 5 times a second"), 1);
 	close(log);
 }
 
@@ -282,15 +297,15 @@ CONTAINER_TEST(a_walk_has_a_bound)
 		snprintf(name, sizeof(name), "web-1/registry/services/f%d", i);
 		stage_put(&stage->common, name, "", 0);
 	}
-	int log = begin_log();
+	int log = stage_begin_log();
 	run(stage);
 	cr_expect_str_eq(report(stage, "more"), "false");
-	cr_expect_eq(logged(log, "web-1 has more than"), 0);
+	cr_expect_eq(stage_logged(log, "web-1 has more than"), 0);
 	stage_put(&stage->common, "web-1/registry/services/one-more", "", 0);
 	run(stage);
 	run(stage);
 	cr_expect_str_eq(report(stage, "more"), "true");
-	cr_expect_eq(logged(log, "web-1 has more than 272 files and directories"), 1);
+	cr_expect_eq(stage_logged(log, "web-1 has more than 272 files and directories"), 1);
 	close(log);
 	cr_assert_eq(unlink(stage_file(&stage->common, "web-1/registry/services/one-more")), 0);
 	run(stage);

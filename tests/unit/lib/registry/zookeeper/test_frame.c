@@ -154,6 +154,7 @@ Test(zk_frame, a_list_that_miscounts_is_malformed)
 		{ .packed = "a\0b", .len = 4, .count = 3 },
 		{ .packed = "a\0b", .len = 3, .count = 1 },
 		{ .packed = "", .len = 0, .count = 1 },
+		{ .packed = "a", .len = 1, .count = 0 },
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct zk_result result;
