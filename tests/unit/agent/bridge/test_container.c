@@ -1,5 +1,6 @@
 /* A container's registry, and what becomes of the records in it. */
 #include <errno.h>
+#include <sys/syscall.h>
 
 #include "agent/base/log.h"
 #include "agent/bridge/claim.h"
@@ -307,6 +308,38 @@ CONTAINER_TEST(a_subdirectory_that_is_gone_cannot_be_served)
 	run(stage);
 	stage_remove(&stage->common, "web-1");
 	expect_refused(stage, "cannot make registry/: ");
+}
+
+static int fchown_error;
+
+int fchown(int fd, uid_t user, gid_t group)
+{
+	errno = fchown_error;
+	return fchown_error ? -1 : (int)syscall(SYS_fchown, fd, user, group);
+}
+
+CONTAINER_TEST(a_registry_that_cannot_be_given_to_its_owner_is_told)
+{
+	stage->policy.owner_uid = geteuid() + 1;
+	stage->policy.owner_gid = getegid();
+	fchown_error = EROFS;
+	run(stage);
+	cr_expect_str_eq(report(stage, "state"), "\"refused\"");
+	cr_expect(strstr(report(stage, "why"), "cannot give registry/ to its owner: "), "%s",
+		report(stage, "why"));
+	fchown_error = 0;
+}
+
+CONTAINER_TEST(a_subdirectory_of_another_user_is_not_served)
+{
+	if (geteuid() != 0) {
+		return;
+	}
+	cr_assert_eq(chown(stage_file(&stage->common, "web-1"), 12345, 0), 0);
+	expect_refused(stage, "the subdirectory can be written by others than root");
+	cr_assert_eq(chown(stage_file(&stage->common, "web-1"), 0, 0), 0);
+	run(stage);
+	cr_expect_str_eq(report(stage, "state"), "\"served\"");
 }
 
 /* Only root can give it to another user. */

@@ -272,6 +272,28 @@ CONTAINER_TEST(a_flood_has_more_than_512_events)
 	close(log);
 }
 
+/* Of the same bound as refusals: eight at once. */
+CONTAINER_TEST(floods_have_a_bound_in_the_log)
+{
+	int owners[8];
+	int log = stage_begin_log();
+	for (int i = 0; i < 8; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/other%d", i);
+		owners[i] = own(stage, path, RECORD("one"));
+	}
+	run(stage);
+	cr_expect_eq(stage_logged(log, "is not registered"), 8);
+	flood(stage, 600);
+	hear(stage);
+	cr_expect_str_eq(report(stage, "state"), "\"throttled\"");
+	cr_expect_eq(stage_logged(log, "changes its registry too fast"), 0);
+	for (int i = 0; i < 8; i++) {
+		close(owners[i]);
+	}
+	close(log);
+}
+
 CONTAINER_TEST(many_events_over_some_time_are_no_flood)
 {
 	run(stage);

@@ -655,6 +655,7 @@ Test(zk_options, refused_credentials_are_read_again_for_the_next_attempt)
 	refuse_credentials();
 	write_secret("joe:new");
 	zk_stage_pass_ms(due_in_ms());
+	cr_assert_null(strstr(zk_stage.log, "warn: \n"));
 	cr_assert_str_eq(zk_stage.hello.credential, "joe:new");
 	refuse_credentials();
 	cr_assert_eq(reauthenticate(), 0);

@@ -55,6 +55,25 @@ Test(zk_quota, of_watches_is_kept_until_they_fire)
 	cr_expect(eq(uint, take_all(&quota, 3600000), AT_ONCE + 2000U));
 }
 
+Test(zk_quota, of_lines_in_the_log_is_twenty_a_second)
+{
+	zk_stage_open_connected();
+	zk_stage_pass_ms(5000);
+	for (int second = 0; second < 2; second++) {
+		for (int i = 0; i < 25; i++) {
+			zk_stage.log[0] = '\0';
+			zk_stage_log(ZK_LOG_DETAIL, "words");
+			cr_expect(eq(str, zk_stage.log,
+				(char *)(uintptr_t)(i < 20 ? "debug: ZooKeeper: words\n"
+						: i == 20
+						? "debug: more lines of the ZooKeeper worker in "
+						  "this second are left out\n"
+						: "")));
+		}
+		zk_stage_pass_ms(1000);
+	}
+}
+
 Test(zk_quota, is_new_with_each_worker)
 {
 	zk_stage_open_connected();

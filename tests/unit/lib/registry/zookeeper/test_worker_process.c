@@ -23,7 +23,7 @@
 
 #define INSTALLED BERTH_LIBEXECDIR "/berth-zookeeper"
 
-enum { MUCH = 4 * 1024 * 1024, PATIENCE_MS = 60000, A_MOMENT_MS = 20 };
+enum { MOST_VARIABLES = 63, MUCH = 4 * 1024 * 1024, PATIENCE_MS = 60000, A_MOMENT_MS = 20 };
 
 static struct zk_worker_process worker;
 static char folder[SCRATCH_PATH];
@@ -171,6 +171,8 @@ static void be_worker(void)
 
 static char spawned[8192];
 
+static char given[4096]; /* its variables, each with a blank behind it */
+
 int posix_spawn(pid_t *restrict pid, const char *restrict path,
 	const posix_spawn_file_actions_t *restrict actions,
 	const posix_spawnattr_t *restrict attributes, char *const arguments[restrict],
@@ -181,6 +183,11 @@ int posix_spawn(pid_t *restrict pid, const char *restrict path,
 	cr_expect_str_eq(arguments[1], "3");
 	cr_expect_null(arguments[2]);
 	snprintf(spawned, sizeof(spawned), "%s", path);
+	given[0] = '\0';
+	for (; *environment; environment++) {
+		size_t used = strlen(given);
+		snprintf(given + used, sizeof(given) - used, "%s ", *environment);
+	}
 	if (role == NONE) {
 		return ENOENT;
 	}
@@ -272,6 +279,52 @@ Test(zk_worker, is_that_of_the_environment_before_all_others)
 	cr_expect_str_eq(tried(), "/some/where/berth-zookeeper");
 	setenv("BERTH_LIBEXECDIR", "", 1);
 	cr_expect_str_eq(tried(), beside);
+}
+
+Test(zk_worker, gets_no_variables_but_those_of_its_libraries)
+{
+	static const char *const its_own[] = { "LD_OF_TEST", "KRB5_CONFIG", "SASL_PATH",
+		"BERTH_NSS" };
+	static const char *const of_others[] = { "SECRET_LD_", "SASL_PATHS", "BERTH_NSSX", "L" };
+	for (int i = 0; i < 4; i++) {
+		setenv(its_own[i], "own", 1);
+		setenv(of_others[i], "secret", 1);
+	}
+	tried();
+	for (int i = 0; i < 4; i++) {
+		cr_expect(strstr(given, its_own[i]), "%s: %s", its_own[i], given);
+	}
+	cr_expect_null(strstr(given, "secret"), "%s", given);
+	for (int i = 0; i < 100; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "KRB5_%d", i);
+		setenv(name, "x", 1);
+	}
+	tried();
+	int count = 0;
+	for (const char *at = given; (at = strchr(at, ' ')); at++) {
+		count++;
+	}
+	cr_expect_eq(count, MOST_VARIABLES);
+}
+
+Test(zk_worker, may_print_lines)
+{
+	int ends[2];
+	char text[4];
+	cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	worker.log_fd = ends[0];
+	cr_expect_eq(zk_worker_process_read_log(&worker, text, sizeof(text)), 0);
+	cr_expect_eq(write(ends[1], "line", 4), 4);
+	cr_expect_eq(zk_worker_process_read_log(&worker, text, sizeof(text)), 3);
+	cr_expect_str_eq(text, "lin");
+	cr_expect_eq(zk_worker_process_read_log(&worker, text, sizeof(text)), 1);
+	cr_expect_str_eq(text, "e");
+	close(ends[1]);
+	errno = EINTR; /* says nothing of a pipe at its end */
+	cr_expect_eq(zk_worker_process_read_log(&worker, text, sizeof(text)), 0);
+	cr_expect_eq(worker.log_fd, -1);
+	cr_expect_eq(zk_worker_process_read_log(&worker, text, sizeof(text)), 0);
 }
 
 Test(zk_worker, is_the_one_beside_our_own_program_or_the_installed_one)
