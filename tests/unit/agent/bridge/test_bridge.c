@@ -506,6 +506,27 @@ BRIDGE_TEST(a_directory_of_others_is_refused)
 		stage_file(&stage->common, "containers"));
 }
 
+/* The next event lists them. */
+BRIDGE_TEST(without_a_descriptor_no_container_is_dropped)
+{
+	struct rlimit limit;
+	mkdir(stage_file(&stage->common, "containers/web-1"), 0755);
+	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 1);
+	int free_fd = dup(STDIN_FILENO);
+	close(free_fd);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	const struct rlimit less = { (rlim_t)free_fd, limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+	mkdir(stage_file(&stage->common, "containers/web-2"), 0755);
+	for (int i = 0; i < 20; i++) {
+		ev_run(stage->common.loop, EVRUN_NOWAIT);
+	}
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_expect_eq(bridge_containers(stage->bridge), 1);
+	mkdir(stage_file(&stage->common, "containers/web-3"), 0755);
+	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 3);
+}
+
 /* ---- report ---- */
 
 BRIDGE_TEST(it_reports_containers_and_counts_records)
