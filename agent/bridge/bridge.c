@@ -35,6 +35,7 @@ struct bridge {
 	bool crowded;     /* there are more subdirectories, and the log says so */
 	bool away;        /* the directory itself has gone, and the log says so */
 	bool relist;      /* the directory may have changed */
+	bool unlisted;    /* it could not be read then */
 	bool paths_freed; /* containers in conflict may try again */
 	struct timer due; /* of the next look at a container */
 };
@@ -48,7 +49,7 @@ static void plan(struct bridge *bridge)
 	}
 	if (bridge->relist) {
 		due_ms = 0;
-	} else if (bridge->away) {
+	} else if (bridge->away || bridge->unlisted) {
 		due_ms = clock_monotonic_ms() + AGAIN_MS;
 	}
 	if (due_ms != INT64_MAX) {
@@ -212,7 +213,8 @@ static bool is_in_place(const struct bridge *bridge)
 		opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-static void list(struct bridge *bridge)
+/* False when it could not be read. */
+static bool list(struct bridge *bridge)
 {
 	int fd = openat(bridge->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
@@ -220,7 +222,7 @@ static void list(struct bridge *bridge)
 		if (fd >= 0) {
 			close(fd);
 		}
-		return;
+		return false;
 	}
 	drop_removed(bridge);
 	for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
@@ -229,6 +231,7 @@ static void list(struct bridge *bridge)
 		}
 	}
 	closedir(stream);
+	return true;
 }
 
 /* The directory may have been removed and made again, with all that is in it. */
@@ -279,9 +282,9 @@ static void look(struct bridge *bridge)
 		reopen(bridge);
 		bridge->relist = true;
 	}
-	if (bridge->relist) {
+	if (bridge->relist || bridge->unlisted) {
 		bridge->relist = false;
-		list(bridge);
+		bridge->unlisted = !list(bridge);
 	}
 	for (size_t i = 0; i < bridge->count; i++) {
 		bridge_container_run(bridge->containers[i], now_ms);

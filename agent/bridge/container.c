@@ -29,8 +29,9 @@ enum {
 	/* Entries of the tree that are visited: some, and so many for each record. */
 	ENTRIES = 256,
 	ENTRIES_PER_RECORD = 16,
-	MORE_CLAIMS = 64, /* records beyond the allowed number that are named as refused */
-	LOG_BURST = 8,    /* refusals in the log, and then one a second */
+	UNSEEN_AGAIN_MS = 1000, /* after we lacked descriptors or memory to look */
+	MORE_CLAIMS = 64,       /* records beyond the allowed number that are named as refused */
+	LOG_BURST = 8,          /* refusals in the log, and then one a second */
 };
 
 static const char REGISTRY[] = "registry";
@@ -269,15 +270,16 @@ void bridge_container_forget_inherited(struct bridge_container *container)
 
 /*
  * registry/ as it is now: a file system may have been mounted there since. -1 while the container
- * cannot be served, for container->mistake.
+ * cannot be served, for container->mistake; false while we cannot even look.
  */
-static int open_registry(struct bridge_container *container)
+static bool open_registry(struct bridge_container *container, int *ret_fd)
 {
 	struct stat stat;
 	char before[sizeof(container->mistake)];
 	memcpy(before, container->mistake, sizeof(before));
 	container->mistake[0] = '\0';
 	int fd = -1;
+	bool seen = true;
 	if (fstat(container->fd, &stat) != 0) {
 		fail(container, "the subdirectory", errno);
 	} else if (is_safe(container, &stat)) {
@@ -285,6 +287,7 @@ static int open_registry(struct bridge_container *container)
 			fail(container, "cannot make registry/", errno);
 		} else if ((fd = bridge_tree_open(container->fd, REGISTRY, false)) < 0 ||
 			fstat(fd, &stat) != 0) {
+			seen = !bridge_tree_is_want(errno);
 			fail(container, "cannot open registry/ as a directory", errno);
 		} else {
 			give(container, fd, &stat);
@@ -295,7 +298,8 @@ static int open_registry(struct bridge_container *container)
 	if (*container->mistake && strcmp(before, container->mistake) != 0) {
 		log_warn("bridge", "container %s: %s", container->name, container->mistake);
 	}
-	return fd;
+	*ret_fd = fd;
+	return seen;
 }
 
 /* ---- judging ---- */
@@ -454,7 +458,9 @@ static void look_at(struct bridge_container *container, struct bridge_claim *cla
 	bridge_tree_look(&node, registry_fd, claim->path, &claim->version);
 	bool stays = node.kind == BRIDGE_TREE_LIVE ||
 		(node.kind == BRIDGE_TREE_DEAD && mourn(container, claim, now_ms));
-	if (!stays) {
+	if (node.kind == BRIDGE_TREE_UNSEEN) {
+		wake_at(container, now_ms + UNSEEN_AGAIN_MS);
+	} else if (!stays) {
 		release(container, claim,
 			node.kind == BRIDGE_TREE_DEAD ? "its owner has died"
 						      : "the container has withdrawn it");
@@ -586,8 +592,12 @@ void bridge_container_run(struct bridge_container *container, int64_t now_ms)
 		container->muted_until_ms = 0;
 		container->dirty = true;
 	}
-	int registry_fd = open_registry(container);
+	int registry_fd;
 	container->retry_at_ms = 0;
+	if (!open_registry(container, &registry_fd)) {
+		container->rest_until_ms = now_ms + UNSEEN_AGAIN_MS;
+		return;
+	}
 	refill(container, now_ms);
 	if (container->dirty || now_ms >= container->resync_at_ms) {
 		walk(container, registry_fd);

@@ -35,6 +35,11 @@ int bridge_tree_open(int directory, const char *name, bool same_mount)
 	return linux_openat2(directory, name, &how, sizeof(how));
 }
 
+bool bridge_tree_is_want(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 /*
  * A regular file, for reading; -1 with errno, ENXIO for any other kind. The kind is known before
  * the file is opened: opening a device may do something.
@@ -76,7 +81,9 @@ static enum bridge_tree_kind kind_of(int fd)
 	struct stat stat;
 	int owner = open_file(fd, DIR_OWNER, &stat);
 	if (owner < 0) {
-		return errno == ENOENT ? BRIDGE_TREE_PERSISTENT : BRIDGE_TREE_DEAD;
+		return bridge_tree_is_want(errno) ? BRIDGE_TREE_UNSEEN
+			: errno == ENOENT         ? BRIDGE_TREE_PERSISTENT
+						  : BRIDGE_TREE_DEAD;
 	}
 	bool asked = fcntl(owner, F_OFD_GETLK, &lock) == 0;
 	/* The owner empties the file, then drops its lock: look in the opposite order. */
@@ -135,6 +142,10 @@ static void read_record(struct bridge_tree_node *node, int fd, const char *path,
 {
 	struct stat stat;
 	int file = open_file(fd, DIR_RECORD, &stat);
+	if (file < 0 && bridge_tree_is_want(errno)) {
+		node->kind = BRIDGE_TREE_UNSEEN;
+		return;
+	}
 	if (file < 0 && errno == ENOENT) {
 		err_set(&node->err, BERTH_NO_RECORD, "%s holds no record", path);
 		return;
@@ -167,7 +178,12 @@ void bridge_tree_look(struct bridge_tree_node *ret_node, int registry_fd, const 
 	for (int i = 0; i < LOOK_AGAIN && changed; i++) {
 		int parent;
 		int fd = open_node(registry_fd, path, &parent);
-		ret_node->kind = fd < 0 ? BRIDGE_TREE_ABSENT : kind_of(fd);
+		if (fd >= 0) {
+			ret_node->kind = kind_of(fd);
+		} else {
+			ret_node->kind = bridge_tree_is_want(errno) ? BRIDGE_TREE_UNSEEN
+								    : BRIDGE_TREE_ABSENT;
+		}
 		changed = fd >= 0 && ret_node->kind != BRIDGE_TREE_LIVE &&
 			!still_named(fd, parent, path_name(path));
 		if (ret_node->kind == BRIDGE_TREE_LIVE) {

@@ -20,7 +20,11 @@
 /* Opens a directory below another; -1 with errno. */
 int bridge_tree_open(int directory, const char *name, bool same_mount);
 
+/* The error says what we lack, and nothing of what we looked at. */
+bool bridge_tree_is_want(int error);
+
 enum bridge_tree_kind {
+	BRIDGE_TREE_UNSEEN,     /* we lack descriptors or memory to look: nothing is known */
 	BRIDGE_TREE_ABSENT,     /* no node */
 	BRIDGE_TREE_PERSISTENT, /* a node without an owner */
 	BRIDGE_TREE_ENDED,      /* its owner has ended it */

@@ -1,4 +1,6 @@
 /* When the bridge looks into a container's registry, and how much a container may ask of it. */
+#include <sys/resource.h>
+
 #include "agent/bridge/claim.h"
 #include "tests/unit/agent/bridge/container_stage.h"
 
@@ -355,4 +357,34 @@ CONTAINER_TEST(refused_records_are_named_as_far_as_a_bound_goes)
 	for (int i = 0; i < 65; i++) {
 		close(owners[i]);
 	}
+}
+
+/* ---- without descriptors ---- */
+
+/* With each one more it gets further, until it sees all: what it cannot see, it leaves as it is. */
+CONTAINER_TEST(a_look_that_lacks_a_descriptor_changes_nothing)
+{
+	struct rlimit limit;
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	int owner = own(stage, "/services/a", RECORD("1"));
+	run(stage);
+	settle(stage);
+	cr_assert_str_eq(state(stage, "/services/a"), "registered");
+	int free_fd = dup(STDIN_FILENO);
+	close(free_fd);
+	for (rlim_t spare = 0; spare < 8; spare++) {
+		const struct rlimit less = { (rlim_t)free_fd + spare, limit.rlim_max };
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+		stage->now_ms += 2000;
+		clock_ms = stage->now_ms;
+		bridge_container_doubt(stage->container);
+		bridge_container_run(stage->container, stage->now_ms);
+		cr_expect_gt(due_in(stage), 0, "it does not look again and again");
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		cr_expect_str_eq(state(stage, "/services/a"), "registered", "%d", (int)spare);
+	}
+	close(owner);
+	stage->now_ms += 2000;
+	run(stage);
+	cr_expect_str_neq(state(stage, "/services/a"), "registered");
 }
