@@ -97,7 +97,7 @@ static void answer_result(struct http_request *request, const struct err *err)
 }
 
 /* A misspelled member must not count as an absent one. */
-static int check_members(const json_t *body, const char *const *members, struct err *err)
+static void check_members(const json_t *body, const char *const *members, struct err *err)
 {
 	struct buffer allowed;
 	buffer_init(&allowed, 256);
@@ -117,12 +117,11 @@ static int check_members(const json_t *body, const char *const *members, struct 
 		}
 	}
 	buffer_finish(&allowed);
-	return err->code;
 }
 
 /*
- * The body as an object of these members; an empty one counts as {}. NULL with err filled
- * otherwise.
+ * The body as an object of these members; an empty one counts as {}. With err filled it is
+ * anything, or NULL, for json_decref() alone.
  */
 static json_t *read_body(
 	const struct http_request *request, const char *const *members, struct err *err)
@@ -135,10 +134,8 @@ static json_t *read_body(
 	if (!json_is_object(body)) {
 		err_set(err, BERTH_FAILED, "the body must be a JSON object%s%s", body ? "" : ": ",
 			body ? "" : error.text);
-	}
-	if (err->code || check_members(body, members, err)) {
-		json_decref(body);
-		return NULL;
+	} else {
+		check_members(body, members, err);
 	}
 	return body;
 }
@@ -180,7 +177,6 @@ static int64_t read_duration_ms(const json_t *body, struct err *err)
 	if (ms <= 0 || ms / 1000 > SECONDS_MAX) {
 		err_set(err, BERTH_FAILED,
 			"for: must be whole seconds, or a duration such as 30s, 10m, 2h or 7d");
-		return 0;
 	}
 	return ms;
 }
@@ -233,9 +229,6 @@ static bool drain_on(
 {
 	static const char *const members[] = { "reason", "for", NULL };
 	json_t *body = read_body(request, members, err);
-	if (!body) {
-		return false;
-	}
 	struct api_act order = { .kind = API_DRAIN, .component = component };
 	order.reason = text_member(body, "reason", "", err);
 	order.for_ms = read_duration_ms(body, err);
@@ -398,18 +391,23 @@ void api_order_run(struct api *api, struct http_request *request, const char *re
 	}
 }
 
+static void report_verdict(struct check *check, int verdict, const char *output, struct err *err)
+{
+	if (verdict != CHECK_PASSING && verdict != CHECK_WARNING && verdict != CHECK_FAILING) {
+		err_set(err, BERTH_FAILED, "status: must be passing, warning or failing");
+	} else {
+		(void)check_report(check, (enum check_verdict)verdict, output, err);
+	}
+}
+
 static void report(struct check *check, const struct http_request *request, struct err *err)
 {
 	static const char *const members[] = { "status", "output", NULL };
 	json_t *body = read_body(request, members, err);
-	const char *status = body ? text_member(body, "status", "", err) : NULL;
-	const char *output = body ? text_member(body, "output", "", err) : NULL;
-	int verdict = err->code ? -1 : check_verdict_from_name(status);
-	if (verdict != CHECK_PASSING && verdict != CHECK_WARNING && verdict != CHECK_FAILING) {
-		err_set(err, BERTH_FAILED, "status: must be passing, warning or failing");
-	}
+	const char *status = text_member(body, "status", "", err);
+	const char *output = text_member(body, "output", "", err);
 	if (!err->code) {
-		(void)check_report(check, (enum check_verdict)verdict, output, err);
+		report_verdict(check, check_verdict_from_name(status), output, err);
 	}
 	json_decref(body);
 }
@@ -445,7 +443,7 @@ static void supply(struct component *component, const struct config_endpoint *co
 	static const char *const members[] = { "addresses", NULL };
 	json_t *body = read_body(request, members, err);
 	const json_t *addresses = json_object_get(body, "addresses");
-	if (body && !json_is_array(addresses)) {
+	if (!err->code && !json_is_array(addresses)) {
 		err_set(err, BERTH_FAILED, "addresses: must be an array");
 	}
 	if (!err->code &&

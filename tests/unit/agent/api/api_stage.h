@@ -28,14 +28,14 @@ static struct {
 	int client;
 	const char *state; /* of the agent, in GET /v1/agent */
 	int uptime;
-	const char *unready;         /* the reason why it is not ready; NULL: it is */
-	struct component *component; /* the only one, or NULL */
-	struct check_set *checks;    /* or NULL */
-	char acts[256];              /* what it was ordered to do: "drain web 'reason' 5000; " */
-	bool saves;                  /* a drain has to be saved first */
-	json_t *problems;            /* of a reload */
-	json_t *container;           /* of GET /v1/bridge; NULL: there is none */
-	bool wanted_body;            /* of the last request */
+	const char *unready;             /* the reason why it is not ready; NULL: it is */
+	struct component *components[2]; /* or NULL */
+	struct check_set *checks;        /* or NULL */
+	char acts[256];    /* what it was ordered to do: "drain web 'reason' 5000; " */
+	bool saves;        /* a drain has to be saved first */
+	json_t *problems;  /* of a reload */
+	json_t *container; /* of GET /v1/bridge; NULL: there is none */
+	bool wanted_body;  /* of the last request */
 } stage;
 
 static inline void handle(struct http_request *request)
@@ -57,7 +57,7 @@ static inline void turn(void)
 static inline struct component *find(void *context, size_t index)
 {
 	(void)context;
-	return index == 0 ? stage.component : NULL;
+	return index < 2 ? stage.components[index] : NULL;
 }
 
 static inline struct check *find_check(void *context, size_t index)
@@ -160,6 +160,7 @@ static inline void close_api(void)
 	names_lookups_destroy(stage.names);
 	cache_destroy(stage.cache);
 	registry_close(stage.registry);
+	cr_assert_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "something goes on");
 	http_stage_end();
 }
 

@@ -5,23 +5,30 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "agent/api/internal.h"
 #include "tests/support/rights.h"
 #include "tests/unit/agent/api/api_stage.h"
 
-enum { NOBODY = 65534, STRANGER = 12345, ADMINS = 777 };
+enum { NOBODY = 65534, STRANGER = 12345, ADMINS = 777, FIRST_GROUP = 99 };
 
+#define IN_WEB "component = web\n"
+#define SUPPLIED "protocol = tcp\naddress_type = host/port\ndynamic = yes\n"
+#define FIXED "protocol = http\naddress_type = host/port\naddress = 10.9.8.7:80\n"
+#define HELD "hold = connection\n"
+#define FOR_NOBODY "writer = user:nobody\n"
 #define WEB                                                                                        \
-	"[component web]\npath = /web\n[endpoint fixed]\napi = a\nprotocol = http\n"               \
-	"address_type = host/port\naddress = 10.9.8.7:80\n[endpoint more]\napi = b\n"              \
-	"protocol = tcp\naddress_type = host/port\ndynamic = yes\nhold = connection\n"             \
-	"writer = user:nobody\n[endpoint free]\napi = c\nprotocol = tcp\n"                         \
-	"address_type = host/port\ndynamic = yes\nwriter = group:nogroup\n"
-#define ALIVE "[check alive]\ntype = ttl\ninterval = 1h\nwriter = user:nobody\n"
+	"[component web]\npath = /web\n"                                                           \
+	"[endpoint fixed]\napi = a\n" IN_WEB FIXED                                                 \
+	"[endpoint more]\napi = b\n" FOR_NOBODY IN_WEB SUPPLIED HELD                               \
+	"[endpoint free]\napi = c\nwriter = group:nogroup\n" IN_WEB SUPPLIED                       \
+	"[component mail]\npath = /mail\n"                                                         \
+	"[endpoint smtp]\napi = d\ncomponent = mail\n" SUPPLIED HELD
+#define ALIVE "[check alive]\ntype = ttl\ninterval = 1h\n" FOR_NOBODY IN_WEB
 
 static struct config *config;
 static struct check_scheduler *scheduler;
 static int listener;
-static char port_check[128];
+static char port_check[256];
 
 /* ---- an agent with a component and its checks ---- */
 
@@ -94,7 +101,8 @@ static void begin(void)
 	cr_assert_eq(listen(listener, 10), 0);
 	cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &len), 0);
 	snprintf(port_check, sizeof(port_check),
-		ALIVE "[check port]\ntype = tcp\ninterval = 1h\ntarget = 127.0.0.1:%d\n",
+		ALIVE "[check port]\n" IN_WEB "type = tcp\ninterval = 1h\n"
+		      "target = 127.0.0.1:%d\n",
 		ntohs(address.sin_port));
 	scheduler = check_scheduler_create(http_stage.loop, 4);
 	stage.checks = check_set_create(scheduler, &callbacks);
@@ -107,16 +115,20 @@ static void begin(void)
 		.on_transition = on_transition,
 		.on_announced = on_announced,
 	};
-	stage.component = component_create(&environment, &config->components[0], NULL);
+	for (size_t i = 0; i < 2; i++) {
+		stage.components[i] = component_create(&environment, &config->components[i], NULL);
+	}
 }
 
 static void finish(void)
 {
-	struct component *component = stage.component;
 	struct check_set *checks = stage.checks;
-	stage.component = NULL;
+	for (size_t i = 0; i < 2; i++) {
+		struct component *component = stage.components[i];
+		stage.components[i] = NULL;
+		component_destroy(component);
+	}
 	stage.checks = NULL;
-	component_destroy(component);
 	check_set_destroy(checks);
 	check_scheduler_destroy(scheduler);
 	config_unref(config);
@@ -162,6 +174,9 @@ Test(api_order, each_order_reaches_the_agent)
 			"drain - 'move' 300000; " },
 		{ "POST", "/v1/agent/drain", "{\"reason\":null,\"for\":null}", "drain - '' 0; " },
 		{ "POST", "/v1/agent/drain", "{\"for\":2147483647}", "drain - '' 2147483647000; " },
+		{ "POST", "/v1/agent/drain", "{\"for\":\"2147483647s\"}",
+			"drain - '' 2147483647000; " },
+		{ "POST", "/v1/agent/drain", "{\"for\":\"1ms\"}", "drain - '' 1; " },
 		{ "DELETE", "/v1/agent/drain", "", "undrain - '' 0; " },
 		{ "POST", "/v1/agent/components/web/drain", "{\"for\":1}", "drain web '' 1000; " },
 		{ "DELETE", "/v1/agent/components/web/drain", "", "undrain web '' 0; " },
@@ -169,7 +184,7 @@ Test(api_order, each_order_reaches_the_agent)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *answer = order(cases[i].method, cases[i].target, cases[i].body);
-		cr_expect(has_status(answer, 204), "%s: %s", cases[i].acts, answer);
+		cr_expect_str_eq(answer, "HTTP/1.1 204 No Content\r\n\r\n", "%s", cases[i].acts);
 		cr_expect_str_eq(stage.acts, cases[i].acts);
 		cr_expect_eq(stage.wanted_body, true);
 	}
@@ -184,13 +199,17 @@ Test(api_order, a_body_of_a_wrong_shape_changes_nothing)
 		{ "[]", "the body must be a JSON object\"" },
 		{ "{", "the body must be a JSON object: " },
 		{ "{\"for\":1,\"for\":2}", "duplicate" },
-		{ "{\"reasons\":\"x\"}", "allowed are reason, for" },
+		{ "{\"reasons\":\"x\"}", "allowed are reason, for\"" },
+		{ "{\"for\":1,\"reasons\":\"x\"}",
+			"has a member \\\"reasons\\\": allowed are reason, for\"" },
 		{ "{\"reason\":1}", "reason: must be a string" },
 		{ "{\"for\":0}", "for: must be whole seconds" },
 		{ "{\"for\":-1}", "for: must be whole seconds" },
 		{ "{\"for\":1.5}", "for: must be whole seconds" },
 		{ "{\"for\":\"soon\"}", "for: must be whole seconds" },
 		{ "{\"for\":2147483648}", "for: must be whole seconds" },
+		{ "{\"for\":\"2147483648s\"}", "for: must be whole seconds" },
+		{ "{\"for\":18446744073709552}", "for: must be whole seconds" },
 		{ "{\"for\":\"30000d\"}", "for: must be whole seconds" },
 	};
 	stage.saves = true; /* which concerns only what is carried out */
@@ -230,8 +249,10 @@ Test(api_order, a_drain_is_answered_when_a_restart_will_know_of_it)
 	cr_assert_str_eq(post("/v1/agent/drain", ""), "");
 	cr_assert_str_eq(order_as(others[0], "DELETE", "/v1/agent/components/web/drain", ""), "");
 	cr_assert_str_eq(order_as(others[1], "POST", "/v1/agent/drain", ""), "");
+	cr_expect_eq(list_count(&stage.api->drains), 3);
 	close(others[1]);
 	turn();
+	cr_expect_eq(list_count(&stage.api->drains), 2, "one has left");
 	api_drain_saved(stage.api);
 	cr_expect(has_status(more(stage.client), 204));
 	cr_expect(has_status(more(others[0]), 204));
@@ -352,11 +373,14 @@ Test(api_order, a_run_whose_client_leaves_or_whose_check_goes)
 
 static bool is_supplied(const char *name)
 {
-	json_t *json = component_json(stage.component);
-	const char *state = json_string_value(
-		json_object_get(json_object_get(json, "endpoints"), name));
-	bool supplied = state && strcmp(state, "in") == 0;
-	json_decref(json);
+	bool supplied = false;
+	for (size_t i = 0; i < 2; i++) {
+		json_t *json = component_json(stage.components[i]);
+		const char *state = json_string_value(
+			json_object_get(json_object_get(json, "endpoints"), name));
+		supplied = supplied || (state && strcmp(state, "in") == 0);
+		json_decref(json);
+	}
 	return supplied;
 }
 
@@ -366,12 +390,14 @@ Test(api_order, a_supplier_holds_its_addresses_by_its_connection)
 	int other = http_stage_connect();
 	cr_expect(has_status(order_as(other, "PUT", "/v1/agent/endpoints/more", body), 204));
 	cr_expect(has_status(order_as(other, "PUT", "/v1/agent/endpoints/free", body), 204));
-	cr_expect(is_supplied("more") && is_supplied("free"));
+	cr_expect(has_status(order_as(other, "PUT", "/v1/agent/endpoints/smtp", body), 204));
+	cr_expect(is_supplied("more") && is_supplied("free") && is_supplied("smtp"));
 	close(other);
 	turn();
 	cr_assert_neq(http_stage.pinned, 0);
 	api_on_pinned_closed(stage.api, http_stage.pinned);
-	cr_expect(!is_supplied("more") && is_supplied("free"), "only the first is held");
+	cr_expect(!is_supplied("more") && is_supplied("free"), "that one is not held");
+	cr_expect_not(is_supplied("smtp"), "of whatever component");
 	cr_expect(has_status(order("DELETE", "/v1/agent/endpoints/free", ""), 204));
 	cr_expect_not(is_supplied("free"));
 }
@@ -416,11 +442,12 @@ Test(api_order, addresses_that_are_none_change_nothing)
 
 /* ---- who may ---- */
 
-/* A client of another user, whose groups are these two. */
+/* A client of another user, whose groups are these two, and another one that comes before them. */
 static int connect_as(uid_t user, gid_t group, gid_t other_group)
 {
+	const gid_t groups[] = { FIRST_GROUP, other_group };
 	char folder[sizeof(http_stage.path)];
-	cr_assert_eq(setgroups(1, &other_group), 0);
+	cr_assert_eq(setgroups(2, groups), 0);
 	cr_assert_eq(setegid(group), 0);
 	strcpy(folder, http_stage.path);
 	*strrchr(folder, '/') = '\0';
@@ -495,4 +522,35 @@ Test(api_order, the_output_of_a_check_is_for_those_who_may_report_it)
 	client = connect_as(NOBODY, NOBODY, NOBODY);
 	cr_expect(has(get(client, "/v1/agent/checks", ""), "secret"));
 	close(client);
+}
+
+Test(api_order, the_group_of_root_may_be_that_of_the_administrators)
+{
+	rights_needed("users");
+	const struct api_options options = { .version = "0", .admin_group_id = 0 };
+	api_set_options(stage.api, &options);
+	int client = connect_as(STRANGER, 0, STRANGER);
+	cr_expect(has_status(order_as(client, "POST", "/v1/agent/drain", ""), 204));
+	close(client);
+	const struct api_options none = { .version = "0", .admin_group_id = (unsigned)-1 };
+	api_set_options(stage.api, &none);
+	client = connect_as(STRANGER, 0, STRANGER);
+	cr_expect(has_status(order_as(client, "POST", "/v1/agent/drain", ""), 403));
+	close(client);
+}
+
+Test(api_order, root_and_the_agents_own_user_may_do_all)
+{
+	rights_needed("users");
+	const struct api_options options = { .version = "0", .admin_group_id = (unsigned)-1 };
+	api_set_options(stage.api, &options);
+	int own = connect_as(STRANGER, STRANGER, STRANGER);
+	int other = connect_as(NOBODY, STRANGER, STRANGER);
+	cr_assert_eq(seteuid(STRANGER), 0);
+	cr_expect(has_status(order("POST", "/v1/agent/drain", ""), 204), "root");
+	cr_expect(has_status(order_as(own, "POST", "/v1/agent/drain", ""), 204));
+	cr_expect(has_status(order_as(other, "POST", "/v1/agent/drain", ""), 403));
+	cr_assert_eq(seteuid(0), 0);
+	close(own);
+	close(other);
 }
