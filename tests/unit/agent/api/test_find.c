@@ -1,6 +1,5 @@
 /*
- * GET /v1/find under pressure: the API with this file in the place of HTTP, on a registry that does
- * nothing between dispatches.
+ * GET /v1/find under pressure, on a registry that does nothing between dispatches.
  */
 
 #include <criterion/criterion.h>
@@ -11,26 +10,9 @@
 
 #include "agent/api/api.h"
 #include "tests/support/memory_backend.h"
+#include "tests/unit/agent/api/plain_http.h"
 
 enum { SEARCHES = 40, CHILDREN = 20, MAX_WALKS = 4 };
-
-struct http_response {
-	char *body;
-	bool retry;
-	bool stale;
-};
-
-/* A client that searches for an api of its own. */
-struct client {
-	struct http_request request; /* first */
-	char api[64];
-	int status;
-	char body[512]; /* its beginning */
-	bool retry;
-	bool stale;
-	void (*on_closed)(void *context);
-	void *on_closed_context;
-};
 
 struct stage {
 	struct ev_loop *loop;
@@ -43,168 +25,6 @@ struct stage {
 	size_t tasks;
 	struct client clients[SEARCHES];
 };
-
-/* ---- HTTP ---- */
-
-static struct client *client_of(const struct http_request *request)
-{
-	return (struct client *)(uintptr_t)request;
-}
-
-int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
-	struct err *err)
-{
-	(void)err;
-	bool found = strcmp(name, "api") == 0;
-	snprintf(out, size, "%s", found ? client_of(request)->api : "");
-	return found;
-}
-
-struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
-	size_t len, void (*release)(void *context), void *context)
-{
-	struct http_response *response = http_response_create(content_type, body, len);
-	release(context);
-	return response;
-}
-
-struct http_response *http_response_create(const char *content_type, const char *body, size_t len)
-{
-	(void)content_type;
-	struct http_response *response = calloc(1, sizeof(*response));
-	response->body = strndup(body, len);
-	return response;
-}
-
-void http_response_header(struct http_response *response, const char *name, const char *value)
-{
-	response->retry = response->retry || strcmp(name, "Retry-After") == 0;
-	response->stale = response->stale || strcmp(value, "STALE") == 0;
-}
-
-void http_response_etag(struct http_response *response, const char *etag)
-{
-	http_response_header(response, "ETag", etag);
-}
-
-struct http_response *http_response_create_problem(int status, const char *title,
-	const char *detail, const char *instance, json_t *members_take)
-{
-	(void)instance;
-	json_decref(members_take);
-	char *body;
-	int len = asprintf(&body, "{\"title\":\"%s\",\"detail\":\"%s\"}", title, detail);
-	struct http_response *response = http_response_create(
-		"application/problem+json", body, (size_t)len);
-	free(body);
-	response->retry = status == 503;
-	return response;
-}
-
-void http_response_free(struct http_response *response)
-{
-	if (response) {
-		free(response->body);
-		free(response);
-	}
-}
-
-void http_answer(struct http_request *request, int status, struct http_response *response)
-{
-	struct client *client = client_of(request);
-	cr_assert_eq(client->status, 0, "answered twice");
-	client->status = status;
-	snprintf(client->body, sizeof(client->body), "%s", response->body);
-	client->retry = response->retry;
-	client->stale = response->stale;
-}
-
-void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
-{
-	client_of(request)->on_closed = on_closed;
-	client_of(request)->on_closed_context = context;
-}
-
-void http_stream(struct http_request *request, const char *content_type,
-	const struct http_stream_callbacks *callbacks)
-{
-	(void)request;
-	(void)content_type;
-	(void)callbacks;
-}
-
-void http_stream_wake(struct http_request *request)
-{
-	(void)request;
-}
-
-void http_stream_end(struct http_request *request)
-{
-	(void)request;
-}
-
-void http_peer(const struct http_request *request, struct http_peer *peer)
-{
-	(void)request;
-	peer->known = false;
-}
-
-bool http_watch(struct http_request *request, size_t total, size_t limit)
-{
-	(void)request;
-	return total < limit;
-}
-
-bool http_search(struct http_request *request, size_t total, size_t limit)
-{
-	return http_watch(request, total, limit);
-}
-
-void http_end_search(const struct http_request *request)
-{
-	(void)request;
-}
-
-void http_hold(struct http_request *request, size_t bytes)
-{
-	(void)request;
-	(void)bytes;
-}
-
-bool http_response_descriptor(struct http_response *response, int fd)
-{
-	(void)response;
-	(void)fd;
-	return false;
-}
-
-bool http_may_hand_over(const struct http_request *request)
-{
-	(void)request;
-	return false;
-}
-
-bool http_has_room(const struct http_request *request)
-{
-	(void)request;
-	return true;
-}
-
-void http_set_lasting(struct http_request *request)
-{
-	(void)request;
-}
-
-void http_pin(const struct http_request *request)
-{
-	(void)request;
-}
-
-size_t http_connections(const struct http *http)
-{
-	(void)http;
-	return 0;
-}
 
 /* ---- the stage ---- */
 
@@ -266,9 +86,10 @@ static void search(struct stage *stage, bool local)
 	for (int i = 0; i < SEARCHES; i++) {
 		struct client *client = &stage->clients[i];
 		*client = (struct client){
-			.request = { .method = HTTP_GET, .path = "/v1/find", .local = local }
+			.request = { .method = HTTP_GET, .path = "/v1/find", .local = local },
+			.parameter = "api"
 		};
-		snprintf(client->api, sizeof(client->api), "urn:%d", i);
+		snprintf(client->value, sizeof(client->value), "urn:%d", i);
 		api_on_request(stage->api, &client->request);
 	}
 }
@@ -309,7 +130,8 @@ Test(api_find, remote_clients_do_not_use_up_the_turns_of_local_ones)
 	search(&stage, false);
 	cr_assert_eq(count_answers(&stage, 503), SEARCHES - 8);
 	struct client local = { .request = { .path = "/v1/find", .local = true },
-		.api = "urn:local" };
+		.parameter = "api",
+		.value = "urn:local" };
 	api_on_request(stage.api, &local.request);
 	dispatch(&stage);
 	cr_assert_eq(local.status, 200);
