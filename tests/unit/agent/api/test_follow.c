@@ -216,6 +216,81 @@ Test(api_follow, a_container_follows_a_bounded_number_of_paths)
 	cr_expect(has(text, "\"id\":9999,\"node\":null"), "%s", text);
 }
 
+Test(api_follow, a_read_that_is_answered_does_not_count_any_more)
+{
+	enum { AT_ONCE = 100 };
+	struct buffer body;
+	(void)follow(stage.client);
+	buffer_init(&body, 8192);
+	for (int i = 0; i < AT_ONCE; i++) {
+		buffer_printf(&body, "%s{\"id\":%d,\"path\":\"/p\"}", i ? "," : "{\"reads\":[", i);
+	}
+	buffer_printf(&body, "]}");
+	for (int i = 0; i <= API_FOLLOW_READS / AT_ONCE; i++) {
+		const char *text = told_of(buffer_text(&body));
+		cr_assert_not(has(text, "error"), "%s", text);
+	}
+	buffer_finish(&body);
+}
+
+Test(api_follow, a_read_under_way_fails_with_the_registry)
+{
+	(void)follow(stage.client);
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true},"
+				 "{\"id\":2,\"path\":\"/b\"}]}"),
+		"");
+	memory_set_answering(stage.registry, true);
+	set_state(REGISTRY_LOST);
+	const char *text = more(stage.client);
+	cr_expect(has(text, "\"id\":1,\"error\":\"RegistryUnavailable\",\"why\":\""), "%s", text);
+	cr_expect(has(text, "\"id\":2,\"error\":\"RegistryUnavailable\""), "%s", text);
+}
+
+/* How many nodes can be watched, all with paths of this length, in a cache of 400000 bytes. */
+static int count_watched(size_t path_len, const char *data)
+{
+	char path[300];
+	char body[400];
+	const char *text = "";
+	int watched = 0;
+	(void)follow(stage.client);
+	while (watched < 100 && !has(text, "LimitExceeded")) {
+		memset(path, 'a', path_len);
+		for (size_t i = 0; i < path_len; i += 50) {
+			path[i] = '/';
+		}
+		snprintf(path + path_len - 3, 4, "%03d", watched);
+		if (data) {
+			memory_put(stage.registry, path, data);
+		}
+		snprintf(body, sizeof(body),
+			"{\"reads\":[{\"id\":1,\"path\":\"%s\",\"watch\":true}]}", path);
+		text = told_of(body);
+		watched++;
+	}
+	return watched - 1;
+}
+
+static void limit_cache(void)
+{
+	cache_set_options(stage.cache,
+		&(struct cache_options){ .max_size_bytes = 400000,
+			.confirm_ms = CONFIRM_S * 1000,
+			.resync_ms = 1000,
+			.release_rendering = api_release_rendering });
+}
+
+/* Alone it may have three quarters of the half: 150000 bytes. */
+Test(api_follow, a_watch_is_charged_for_its_path)
+{
+	limit_cache();
+	cr_expect_eq(count_watched(4, NULL), 150000 / (2300 + 4 * 4));
+	close(stage.client);
+	stage.client = connect_to(box);
+	cr_expect_eq(count_watched(224, NULL), 150000 / (2300 + 4 * 224));
+}
+
 Test(api_follow, watches_of_containers_leave_room_in_the_cache)
 {
 	enum { SIZE = 400000, READS = 100 };
@@ -396,6 +471,7 @@ Test(api_follow, the_third_stream_of_a_container_ends_its_first)
 	cr_expect_not(http_stage_has_ended(second));
 	cr_expect_eq(ask_of(asker, first_id, "{}"), 404);
 	cr_expect_eq(ask_of(asker, id, "{}"), 204);
+	cr_expect(stage.wanted_body);
 	close(second);
 	close(third);
 	close(foreign);

@@ -1,5 +1,6 @@
 /* The words for how true an answer is, over HTTP, on a registry that acts when a test says so. */
 
+#include "lib/base/limits.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 static const char *silent_after; /* the registry reads this path, and then it falls silent */
@@ -172,4 +173,243 @@ Test(api_lookup, endpoints_are_chosen_by_scope_api_and_protocol)
 	cr_expect(has_status(ask("/v1/targets/a?scope="), 200), "an empty one is none");
 	cr_expect(has_status(get(stage.client, "/v1/targets/a", "Accept: image/png\r\n"), 406));
 	cr_expect(has_status(get(stage.client, "/v1/resolve/a", "Accept: image/png\r\n"), 406));
+}
+
+/* ---- what an answer says of itself ---- */
+
+Test(api_lookup, an_answer_says_how_it_came_and_how_old_it_is)
+{
+	static const char *const targets[] = { "/v1/resolve/d/a", "/v1/list/d", "/v1/records/d",
+		"/v1/endpoints/d", "/v1/targets/d", "/v1/stat/d/a", "/v1/resolve/none" };
+	memory_put(stage.registry, "/d", "");
+	memory_put(stage.registry, "/d/a", cache_stage_record("one"));
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		for (int again = 0; again < 2; again++) {
+			const char *answer = get(stage.client, targets[i],
+				again ? "" : "Cache-Control: no-cache\r\n");
+			bool found = i + 1 < sizeof(targets) / sizeof(targets[0]);
+			cr_expect(has_status(answer, found ? 200 : 404), "%s", answer);
+			cr_expect(
+				says(answer, again ? "HIT" : "MISS"), "%s: %s", targets[i], answer);
+			cr_expect(has(answer, "\r\nAge: 0\r\n"), "%s", answer);
+			cr_expect(has(answer, "\r\nETag: \""), "%s", answer);
+			cr_expect(has(answer, "\r\nCache-Control: no-cache\r\n"), "%s", answer);
+			cr_expect(has(answer, "\r\nVary: Accept\r\n"), "%s", answer);
+			cr_expect(has(answer,
+					  found ? "Type: application/json\r\n"
+						: "Type: application/problem+json\r\n"),
+				"%s", answer);
+		}
+	}
+}
+
+static bool is_old(const char *answer, int seconds)
+{
+	char exactly[32];
+	char rounded_up[32];
+	snprintf(exactly, sizeof(exactly), "\r\nAge: %d\r\n", seconds);
+	snprintf(rounded_up, sizeof(rounded_up), "\r\nAge: %d\r\n", seconds + 1);
+	return has(answer, exactly) || has(answer, rounded_up);
+}
+
+Test(api_lookup, a_stale_answer_grows_older)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert(says(ask("/v1/resolve/a"), "MISS"));
+	set_state(REGISTRY_AWAY);
+	http_stage_pass(4);
+	for (int i = 0; i < 3; i++) {
+		const char *answer = ask("/v1/resolve/a");
+		cr_expect(says(answer, "STALE") && is_old(answer, 4 + 10 * i), "%d: %s", i, answer);
+		answer = ask("/v1/resolve/a");
+		cr_expect(says(answer, "STALE") && is_old(answer, 4 + 10 * i), "%d: %s", i, answer);
+		http_stage_pass(10);
+	}
+	const char *answer = ask("/v1/resolve/b");
+	cr_expect(has_status(answer, 503) && has(answer, "RegistryUnavailable"), "%s", answer);
+	set_state(REGISTRY_CONNECTED);
+	http_stage_pass(2);
+	turn();
+	answer = ask("/v1/resolve/a");
+	cr_expect(!says(answer, "STALE") && is_old(answer, 0), "%s", answer);
+}
+
+static bool counts(const char *result, int count)
+{
+	char line[80];
+	snprintf(line, sizeof(line), "\nberth_lookups_total{result=\"%s\"} %d\n", result, count);
+	return has(ask("/metrics"), line);
+}
+
+Test(api_lookup, every_lookup_is_counted_by_its_result)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	for (int i = 0; i < 3; i++) {
+		(void)ask("/v1/resolve/a");
+	}
+	cr_expect(counts("miss", 1) && counts("hit", 2) && counts("stale", 0));
+	cr_assert(has_status(ask("/v1/resolve/a//"), 400));
+	cr_expect(counts("error", 1));
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(ask("/v1/resolve/b"), "");
+	http_stage_pass(TIMEOUT_S + 1);
+	const char *answer = more(stage.client);
+	cr_assert(has_status(answer, 504) && has(answer, "within 5000 ms"), "%s", answer);
+	cr_expect(counts("error", 2));
+	memory_set_answering(stage.registry, true);
+	turn();
+	set_state(REGISTRY_AWAY);
+	(void)ask("/v1/resolve/a");
+	cr_expect(counts("stale", 1) && counts("miss", 1) && counts("hit", 2));
+	cr_expect(has(ask("/metrics"), "\nberth_lookup_duration_seconds_count 4\n"));
+}
+
+Test(api_lookup, the_time_for_a_read_is_an_option)
+{
+	static const struct api_options options = {
+		.version = "0", .max_watchers = MAX_WATCHERS, .lookup_timeout_ms = 20000
+	};
+	api_set_options(stage.api, &options);
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(ask("/v1/resolve/a"), "");
+	http_stage_pass(TIMEOUT_S + 10);
+	cr_assert_str_eq(more(stage.client), "");
+	http_stage_pass(TIMEOUT_S + 1);
+	const char *answer = more(stage.client);
+	cr_expect(has_status(answer, 504) && has(answer, "within 20000 ms"), "%s", answer);
+}
+
+Test(api_lookup, a_tighter_bound_than_confirm_is_kept)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)ask("/v1/resolve/a");
+	hear_now();
+	http_stage_pass(1);
+	cr_expect(says(ask("/v1/resolve/a"), "HIT"));
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(get(stage.client, "/v1/resolve/a", "Cache-Control: max-age=0\r\n"), "");
+	hear_now();
+	memory_set_answering(stage.registry, true);
+	const char *answer = more(stage.client);
+	cr_expect(has_status(answer, 200) && says(answer, "HIT"), "%s", answer);
+}
+
+/* ---- searches ---- */
+
+static const char *ask_with(const char *begin, size_t len)
+{
+	char target[1400];
+	size_t at = strlen(begin);
+	memcpy(target, begin, at);
+	memset(target + at, 'x', len);
+	target[at + len] = '\0';
+	return ask(target);
+}
+
+Test(api_lookup, a_search_by_every_field)
+{
+	static const char *const queries[] = { "", "?under=/", "?under=/d", "?under=", "?api=sql",
+		"?protocol=TCP", "?type=JSONServiceRecord",
+		"?id=", "?persistence=", "?under=/d&api=sql&protocol=tcp" };
+	static const char *const others[] = { "?under=/e", "?api=other", "?protocol=udp",
+		"?type=Other", "?id=x", "?persistence=permanent" };
+	memory_put(stage.registry, "/d", "");
+	memory_put(stage.registry, "/e", "");
+	memory_put(stage.registry, "/d/a",
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"sql\",\"addressType\":"
+		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
+		"\"port\":\"5432\"}]}],\"internal\":[]}");
+	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/find%s", queries[i]);
+		const char *answer = ask(target);
+		cr_expect(has_status(answer, 200) && has(answer, "\"/d/a\":"), "%s: %s", target,
+			answer);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/find%s", others[i]);
+		const char *answer = ask(target);
+		cr_expect(has_status(answer, 200) && has(answer, "\r\n\r\n{}"), "%s: %s", target,
+			answer);
+	}
+	cr_expect(has_status(get(stage.client, "/v1/find", "Accept: image/png\r\n"), 406));
+	cr_expect(has_status(ask("/v1/find?under=/d//"), 400));
+}
+
+Test(api_lookup, parameters_have_a_longest_value)
+{
+	static const struct {
+		const char *begin;
+		size_t most;
+	} cases[] = {
+		{ "/v1/find?api=", LIMIT_API_BYTES },
+		{ "/v1/find?protocol=", LIMIT_PROTOCOL_BYTES },
+		{ "/v1/find?type=", LIMIT_API_BYTES },
+		{ "/v1/find?id=", LIMIT_API_BYTES },
+		{ "/v1/find?persistence=", LIMIT_PROTOCOL_BYTES },
+		{ "/v1/endpoints/d?api=", LIMIT_API_BYTES },
+		{ "/v1/endpoints/d?protocol=", LIMIT_PROTOCOL_BYTES },
+		{ "/v1/targets/d?api=", LIMIT_API_BYTES },
+	};
+	memory_put(stage.registry, "/d", "");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *answer = ask_with(cases[i].begin, cases[i].most);
+		cr_expect(has_status(answer, 200), "%s: %s", cases[i].begin, answer);
+		answer = ask_with(cases[i].begin, cases[i].most + 1);
+		cr_expect(has_status(answer, 400), "%s: %s", cases[i].begin, answer);
+	}
+	cr_expect(has_status(ask_with("/v1/find?under=/", LIMIT_PATH_BYTES), 400));
+	cr_expect(has_status(ask_with("/v1/endpoints/d?scope=", 20), 400));
+	cr_expect(has_status(ask_with("/v1/endpoints/d?near=", 300), 400));
+}
+
+Test(api_lookup, one_of_two_types_is_enough)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	const char *answer = get(stage.client, "/v1/endpoints/a", "Accept: text/plain\r\n");
+	cr_expect(has(answer, "Type: text/plain; charset=utf-8\r\n"), "%s", answer);
+	cr_expect(has(answer, "\r\n\r\nhttp://one"), "%s", answer);
+	answer = get(stage.client, "/v1/endpoints/a", "Accept: text/plain, application/json\r\n");
+	cr_expect(has(answer, "Type: application/json\r\n"), "%s", answer);
+	answer = get(stage.client, "/v1/endpoints/a", "Accept: */*\r\n");
+	cr_expect(has(answer, "Type: application/json\r\n"), "%s", answer);
+	answer = get(stage.client, "/v1/endpoints/a", "Accept: text/*\r\n");
+	cr_expect(has(answer, "Type: text/plain; charset=utf-8\r\n"), "%s", answer);
+	answer = get(stage.client, "/v1/endpoints/a", "Accept: image/png\r\n");
+	cr_expect(has_status(answer, 406), "%s", answer);
+}
+
+Test(api_lookup, endpoints_by_nearness_say_their_tier)
+{
+	static const struct api_options options = {
+		.version = "0", .max_watchers = MAX_WATCHERS, .zone = "eu/a"
+	};
+	static const char record[] =
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"x\",\"addressType\":"
+		"\"uri\",\"protocolType\":\"p\",\"addresses\":[{\"uri\":\"http://%s\"}]}],"
+		"\"internal\":[],\"attributes\":{\"berth:zone\":\"%s\"},\"berth:zone\":\"%s\"}";
+	static const char *const zones[] = { "us/b", "eu/b", "eu/a" };
+	memory_put(stage.registry, "/d", "");
+	for (size_t i = 0; i < 3; i++) {
+		char path[16];
+		char text[400];
+		snprintf(path, sizeof(path), "/d/%c", (int)('a' + i));
+		snprintf(text, sizeof(text), record, zones[i], zones[i], zones[i]);
+		memory_put(stage.registry, path, text);
+	}
+	const char *answer = ask("/v1/endpoints/d?near=self");
+	cr_expect(has(answer, "\"tier\":0") && !has(answer, "\"tier\":1"), "no zone: %s", answer);
+	api_set_options(stage.api, &options);
+	answer = ask("/v1/endpoints/d?near=self");
+	const char *near = strstr(answer, "http://eu/a");
+	const char *next = near ? strstr(near, "http://eu/b") : NULL;
+	cr_expect(next && strstr(next, "http://us/b"), "%s", answer);
+	answer = ask("/v1/endpoints/d?near=us/b");
+	near = strstr(answer, "http://us/b");
+	cr_expect(near && strstr(near, "http://eu/a"), "%s", answer);
+	answer = ask("/v1/endpoints/d");
+	cr_expect(!has(answer, "tier"), "%s", answer);
+	answer = ask("/v1/endpoints/d?near=%20");
+	cr_expect(has_status(answer, 400) && has(answer, "query parameter near"), "%s", answer);
 }

@@ -151,6 +151,55 @@ Test(api_poll, time_alone_ends_no_poll_of_a_view)
 	cr_expect(has(more(stage.client), "stopping"));
 }
 
+Test(api_poll, a_second_is_long_enough_and_none_is_not)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	for (size_t i = 0; i < TARGETS; i++) {
+		const char *answer = poll_from(stage.client, targets[i], "", 0);
+		cr_expect(has_status(answer, 304) && !has(answer, "Preference-Applied"), "%s: %s",
+			targets[i], answer);
+		cr_expect_str_eq(poll_from(stage.client, targets[i], "", 1), "", "%s", targets[i]);
+		http_stage_pass(2);
+		answer = more(stage.client);
+		cr_expect(has_status(answer, 304), "%s: %s", targets[i], answer);
+		cr_expect(has(answer, "Preference-Applied: wait=1\r\n"), "%s: %s", targets[i],
+			answer);
+	}
+}
+
+Test(api_poll, its_answer_is_as_every_other)
+{
+	int clients[TARGETS];
+	begin_all(clients);
+	change();
+	http_stage_pass(2);
+	for (size_t i = 0; i < TARGETS; i++) {
+		const char *answer = more(clients[i]);
+		cr_expect(has(answer, "\r\nCache-Control: no-cache\r\n"), "%s", answer);
+		cr_expect(has(answer, "Content-Type: application/json\r\n"), "%s", answer);
+		cr_expect(has(answer, "\r\nETag: "), "%s", answer);
+		if (i < 3) {
+			cr_expect(has(answer, "\r\nX-Cache: MISS\r\n"), "%s", answer);
+			cr_expect(has(answer, "\r\nAge: 0\r\n"), "%s", answer);
+		}
+	}
+	const char *answer = get(stage.client, "/metrics", "");
+	cr_expect(has(answer, "result=\"miss\"} 6\n"), "%s", strstr(answer, "berth_lookups_total"));
+	cr_expect(has(answer, "result=\"error\"} 0\n"));
+	close_all(clients);
+}
+
+Test(api_poll, its_end_is_stale_while_the_registry_is_away)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert_str_eq(poll_from(stage.client, "/v1/resolve/a", "", WAIT_S), "");
+	set_state(REGISTRY_AWAY);
+	http_stage_pass(WAIT_S + 1);
+	const char *answer = more(stage.client);
+	cr_expect(has_status(answer, 304), "%s", answer);
+	cr_expect(has(get(stage.client, "/metrics", ""), "result=\"stale\"} 1\n"));
+}
+
 Test(api_poll, without_a_tag_or_with_another_one_nothing_waits)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));

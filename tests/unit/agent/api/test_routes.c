@@ -64,12 +64,81 @@ Test(api_routes, over_tcp_nothing_can_be_changed_and_the_host_must_be_ours)
 	cr_expect(has(get(stage.client, "/", ""), "/v1/agent/reload"));
 }
 
+/* The line of the list for one resource. */
+static void expect_resource(const char *list, const char *methods, const char *path)
+{
+	char part[128];
+	snprintf(part, sizeof(part), "{\"methods\":\"%s\",\"path\":\"%s\",\"help\":\"", methods,
+		path);
+	cr_expect(has(list, part), "%s: %s", part, list);
+}
+
+Test(api_routes, the_list_has_every_resource_with_its_methods)
+{
+	static const char *const resources[][2] = { { "GET, HEAD", "/" },
+		{ "GET, HEAD", "/v1/resolve/{path}" }, { "GET, HEAD", "/v1/list/{path}" },
+		{ "GET, HEAD", "/v1/records/{path}" }, { "GET, HEAD", "/v1/endpoints/{path}" },
+		{ "GET, HEAD", "/v1/targets/{path}" }, { "GET, HEAD", "/v1/stat/{path}" },
+		{ "GET, HEAD", "/v1/find" }, { "GET, HEAD", "/v1/names/{name}" },
+		{ "GET", "/v1/shared" }, { "GET, HEAD", "/v1/watch/{path}" },
+		{ "GET, HEAD", "/v1/agent" }, { "GET, HEAD", "/v1/agent/checks" },
+		{ "GET, HEAD", "/v1/agent/history" }, { "GET, HEAD", "/v1/agent/watch" },
+		{ "POST, DELETE", "/v1/agent/drain" }, { "POST", "/v1/agent/reload" },
+		{ "POST", "/v1/agent/checks/{name}/run" }, { "PUT", "/v1/agent/checks/{name}" },
+		{ "POST, DELETE", "/v1/agent/components/{name}/drain" },
+		{ "POST", "/v1/agent/components/{name}/undamp" },
+		{ "PUT, DELETE", "/v1/agent/endpoints/{name}" }, { "GET", "/v1/bridge" },
+		{ "GET, HEAD", "/live" }, { "GET, HEAD", "/ready" }, { "GET, HEAD", "/metrics" } };
+	const char *answer = get(stage.client, "/", "");
+	cr_expect(has_status(answer, 200), "%s", answer);
+	cr_expect(has(answer, "Cache-Control: no-store\r\n"), "%s", answer);
+	cr_expect(has(answer, "{\"name\":\"berthd\",\"version\":\"0\",\"resources\":["), "%s",
+		answer);
+	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+		expect_resource(answer, resources[i][0], resources[i][1]);
+	}
+	cr_expect_not(has(answer, "/v1/follow"), "that is for containers");
+	size_t count = 0;
+	for (const char *at = answer; (at = strstr(at, "\"methods\"")); at++) {
+		count++;
+	}
+	cr_expect_eq(count, sizeof(resources) / sizeof(resources[0]));
+}
+
+Test(api_routes, the_server_as_a_whole_has_all_methods)
+{
+	const char *answer = ask_as(stage.client, "OPTIONS", "*", "");
+	cr_expect(has_status(answer, 204), "%s", answer);
+	cr_expect(has(answer, "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n"), "%s", answer);
+	http_stage_open_tcp();
+	int client = http_stage_connect_remote();
+	answer = http_stage_ask_remote(client, "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+	cr_expect(has(answer, "Allow: GET, HEAD, OPTIONS\r\n"), "%s", answer);
+	close(client);
+	close(stage.client);
+	stage.client = http_stage_connect();
+}
+
+Test(api_routes, a_get_has_no_body_that_is_wanted)
+{
+	(void)get(stage.client, "/v1/agent", "");
+	cr_expect_not(stage.wanted_body);
+	(void)get(stage.client, "/v1/none", "");
+	cr_expect_not(stage.wanted_body);
+	(void)ask_as(stage.client, "POST", "/v1/agent/drain", "");
+	cr_expect(stage.wanted_body);
+}
+
 Test(api_routes, a_browser_gets_the_page)
 {
 	const char *answer = get(stage.client, "/", "Accept: text/html,*/*;q=0.8\r\n");
 	cr_expect(has(answer, "Content-Type: text/html") && has(answer, "<script>"));
 	cr_expect(has(answer, "Content-Security-Policy: default-src 'none'"));
 	cr_expect(has(answer, "Cache-Control: no-cache\r\n"));
+	cr_expect(has_status(answer, 200) && has(answer, "Vary: Accept\r\n"));
+	cr_expect(has(answer, "X-Content-Type-Options: nosniff\r\n"));
+	cr_expect(has(answer, "Referrer-Policy: no-referrer\r\n"));
+	cr_expect(has(answer + strlen(answer) - 16, "</html>\n"), "to its end");
 	cr_expect(has(get(stage.client, "/", ""), "Content-Type: application/json"));
 }
 
@@ -89,9 +158,15 @@ Test(api_routes, ready_says_why_not)
 	stage.unready = "component web is not registered";
 	const char *answer = get(stage.client, "/ready", "");
 	cr_expect(has_status(answer, 503) && has(answer, stage.unready), "%s", answer);
+	cr_expect(has(get(stage.client, "/ready?away=ok", ""), "\r\n\r\nready\n"));
 	cr_expect(has_status(get(stage.client, "/ready?away=ok", ""), 200));
-	cr_expect(has_status(get(stage.client, "/ready?away=maybe", ""), 400));
-	cr_expect(has_status(get(stage.client, "/live", ""), 200));
+	cr_expect(has_status(get(stage.client, "/ready?away=", ""), 503));
+	answer = get(stage.client, "/ready?away=maybe", "");
+	cr_expect(has_status(answer, 400) && has(answer, "query parameter away: must be ok"));
+	cr_expect(has_status(get(stage.client, "/ready?away=much-too-long", ""), 400));
+	answer = get(stage.client, "/live", "");
+	cr_expect(has_status(answer, 200) && has(answer, "\r\n\r\nlive\n"), "%s", answer);
+	cr_expect(has(answer, "Content-Type: text/plain\r\n"), "%s", answer);
 }
 
 Test(api_routes, parameters_of_the_history)
@@ -136,6 +211,14 @@ Test(api_routes, the_metrics_count_what_is_there)
 	const char *answer = get(stage.client, "/metrics", "");
 	cr_expect(has(answer, "\nberth_watchers 1\n"), "%s", answer);
 	cr_expect(has(answer, "\nberth_registry_connected 1\n"));
+	cr_expect(has(answer, "\nberth_build_info{version=\"0\"} 1\n"));
+	cr_expect(has(answer, "\nberth_clients 0\n"), "of no server");
+	cr_expect(has(answer, "\nberth_registry_session_expirations_total 0\n"));
+	cr_expect(has(answer, "\nberth_cache_stale_seconds 0\n"));
+	cr_expect(has(answer, "\nberth_cache_evictions_total 0\n"));
+	cr_expect(has(answer, "\nberth_cache_refusals_total 0\n"));
+	cr_expect(has(answer, "\nberth_cache_entries 1\n"), "%s", answer);
+	cr_expect_not(has(answer, "\nberth_cache_bytes 0\n"));
 	cr_expect(has(answer, "\nberth_lookups_total{result=\"miss\"} 1\n"), "%s", answer);
 	double seconds = -1;
 	const char *sum = strstr(answer, "\nberth_lookup_duration_seconds_sum ");
@@ -143,6 +226,11 @@ Test(api_routes, the_metrics_count_what_is_there)
 			seconds > 0 && seconds < 60,
 		"%f", seconds);
 	cr_expect(has(answer, "Content-Type: text/plain; version=0.0.4\r\n"));
+	cr_expect(has(answer, "\nberth_shared_bytes 0\n"));
+	cr_expect(has(answer, "\nberth_shared_entries 0\n"));
+	cr_expect(has(answer, "\nberth_shared_maps_total 0\n"));
+	api_set_http(stage.api, http_stage.http);
+	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_clients 2\n"));
 	answer = get(stage.client, "/metrics", "Accept: application/openmetrics-text\r\n");
 	cr_expect(has(answer, "Content-Type: application/openmetrics-text;"));
 	cr_expect(has(answer, "\n# EOF\n"));

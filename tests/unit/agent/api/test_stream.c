@@ -295,8 +295,10 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 	client = http_stage_connect();
 	text = get(client, "/v1/watch/t?after=1-2", NDJSON);
 	cr_expect(has_status(text, 400) && has(text, "the stream_id of a stream"), "%s", text);
-	static const char *const bad[] = { "-1-2-3", "%201-2-3", "%2B1-2-3", "1-2-3x", "1-2-",
-		"1-2", "x" };
+	static const char *const bad[] = {
+		"1-2-3-and-much-more-than-any-id-has-in-all-of-the-world-there-is", "-1-2-3",
+		"+1-2-3", "%201-2-3", "%2B1-2-3", "1-2-3x", "1-2-", "1-2", "x"
+	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		snprintf(target, sizeof(target), "/v1/watch/t?after=%s", bad[i]);
 		cr_expect(has_status(get(client, target, NDJSON), 400), "%s", target);

@@ -1,0 +1,308 @@
+/* The memory with ready answers: who gets it, and which answers of requests go into it. */
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "agent/shared/shared.h"
+#include "lib/shared/read.h"
+#include "tests/unit/agent/api/api_stage.h"
+
+enum { MAP_BYTES = 1024 * 1024, NAME_BYTES = 63 };
+
+#define READER "Prefer: shared\r\n"
+
+static struct shared *shared;
+static struct shared_map map;
+static struct shared_answer found;
+static char value[SHARED_VALUE_BYTES + 1];
+
+static void begin(void)
+{
+	static const struct api_options options = { .version = "0",
+		.max_watchers = MAX_WATCHERS,
+		.names_ttl_s = 5,
+		.names_stale_ttl_s = 1 };
+	open_api();
+	api_set_options(stage.api, &options);
+	shared = shared_create(http_stage.loop, stage.cache);
+	shared_set_options(
+		shared, &(struct shared_options){ .enabled = true, .max_bytes = MAP_BYTES });
+	api_set_shared(stage.api, shared);
+}
+
+static void finish(void)
+{
+	shared_map_close(&map);
+	shared_destroy(shared);
+	close_api();
+}
+
+TestSuite(api_shared, .init = begin, .fini = finish);
+
+/* The answer to GET /v1/shared, and the descriptor that comes with it, or -1. */
+static const char *fetch(int client, int *ret_fd)
+{
+	static char text[1024];
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+	struct msghdr message = { .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control) };
+	http_stage_send(client, "GET /v1/shared HTTP/1.1\r\nHost: a\r\n\r\n");
+	turn();
+	ssize_t len = recvmsg(client, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	cr_assert_gt(len, 0);
+	text[len] = '\0';
+	*ret_fd = -1;
+	if (header) {
+		memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
+	}
+	return text;
+}
+
+/* A client with a map of its own; the connection stays open. */
+static void open_map(void)
+{
+	int fd;
+	int client = http_stage_connect();
+	const char *answer = fetch(client, &fd);
+	cr_assert(has_status(answer, 200) && fd >= 0, "%s", answer);
+	cr_assert(shared_map_open(&map, fd));
+	close(fd);
+	close(client);
+	turn();
+}
+
+static bool is_in_map(const char *key)
+{
+	return shared_map_read(&map, key, strlen(key), value, sizeof(value), &found) ==
+		SHARED_FOUND;
+}
+
+static const char *ask(const char *target)
+{
+	return get(stage.client, target, READER);
+}
+
+/* ---- handing it out ---- */
+
+Test(api_shared, a_client_gets_a_descriptor_of_the_memory)
+{
+	int fd;
+	int client = http_stage_connect();
+	const char *answer = fetch(client, &fd);
+	char size[32];
+	cr_assert(has_status(answer, 200), "%s", answer);
+	cr_assert_geq(fd, 0);
+	cr_expect(has(answer, "Content-Type: application/json\r\n"), "%s", answer);
+	cr_expect(has(answer, "Cache-Control: no-store\r\n"), "%s", answer);
+	cr_assert(shared_map_open(&map, fd));
+	snprintf(size, sizeof(size), "{\"version\":1,\"size\":%zu}\n", map.size);
+	cr_expect(has(answer, size), "%s", answer);
+	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_shared_maps_total 1\n"));
+	close(fd);
+	close(client);
+}
+
+Test(api_shared, one_descriptor_at_a_time)
+{
+	int fds[2];
+	int client = http_stage_connect();
+	int other = http_stage_connect();
+	http_stage_send(client, "GET /v1/shared HTTP/1.1\r\nHost: a\r\n\r\n");
+	turn();
+	const char *answer = fetch(other, &fds[0]);
+	cr_expect(has_status(answer, 503) && has(answer, "LimitExceeded"), "%s", answer);
+	cr_expect(has(answer, "has not read the last descriptor") && fds[0] < 0, "%s", answer);
+	(void)http_stage_receive(client);
+	close(client);
+	turn();
+	answer = fetch(other, &fds[1]);
+	cr_expect(has_status(answer, 200) && fds[1] >= 0, "%s", answer);
+	close(fds[1]);
+	close(other);
+}
+
+Test(api_shared, an_agent_that_shares_nothing_says_so)
+{
+	shared_set_options(shared, &(struct shared_options){ .enabled = false });
+	const char *answer = get(stage.client, "/v1/shared", "");
+	cr_expect(has_status(answer, 404) && has(answer, "option shared in [agent]"), "%s", answer);
+	api_set_shared(stage.api, NULL);
+	answer = get(stage.client, "/v1/shared", "");
+	cr_expect(has_status(answer, 404) && has(answer, "option shared in [agent]"), "%s", answer);
+	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_shared_bytes 0\n"));
+	cr_expect(has_status(ask("/v1/resolve/a"), 404));
+}
+
+/* ---- what goes in ---- */
+
+Test(api_shared, an_answer_for_a_reader_is_there_for_its_next_lookup)
+{
+	static const char *const targets[] = { "/v1/resolve/d/a", "/v1/list/d", "/v1/records/d",
+		"/v1/endpoints/d", "/v1/endpoints/d?scope=internal", "/v1/targets/d",
+		"/v1/stat/d/a" };
+	memory_put(stage.registry, "/d", "");
+	memory_put(stage.registry, "/d/a", cache_stage_record("one"));
+	open_map();
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		cr_expect_not(is_in_map(targets[i]));
+		const char *answer = ask(targets[i]);
+		const char *body = strstr(answer, "\r\n\r\n");
+		cr_assert(has_status(answer, 200) && body, "%s", answer);
+		cr_expect(is_in_map(targets[i]), "%s", targets[i]);
+		cr_expect_str_eq(value, body + 4);
+		cr_expect(has(answer, found.tag) && *found.tag, "%s: %s", found.tag, answer);
+		cr_expect_eq(found.error, 0);
+	}
+	/* The reads for one of them took others back. */
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		(void)ask(targets[i]);
+	}
+	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_shared_entries 7\n"));
+}
+
+Test(api_shared, the_answer_that_is_there_changes_with_its_path)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	open_map();
+	(void)ask("/v1/resolve/a");
+	cr_assert(is_in_map("/v1/resolve/a"));
+	memory_put(stage.registry, "/a", cache_stage_record("two"));
+	turn();
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+	(void)ask("/v1/resolve/a");
+	cr_expect(is_in_map("/v1/resolve/a") && strstr(value, "two"));
+}
+
+Test(api_shared, a_path_that_is_not_there_is_an_answer_too)
+{
+	open_map();
+	cr_assert(has_status(ask("/v1/resolve/none"), 404));
+	cr_expect(is_in_map("/v1/resolve/none"));
+	cr_expect_eq(found.error, BERTH_PATH_NOT_FOUND);
+}
+
+Test(api_shared, lines_of_text_have_a_place_of_their_own)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	open_map();
+	const char *answer = get(stage.client, "/v1/endpoints/a", READER "Accept: text/plain\r\n");
+	cr_assert(has_status(answer, 200), "%s", answer);
+	cr_expect_not(is_in_map("/v1/endpoints/a"));
+	cr_expect(is_in_map("/v1/endpoints/a text/plain"));
+	cr_expect(strncmp(value, "http://one", 10) == 0, "%s", value);
+	(void)ask("/v1/endpoints/a");
+	cr_expect(is_in_map("/v1/endpoints/a") && value[0] == '[', "%s", value);
+}
+
+Test(api_shared, only_what_a_reader_asks_for_goes_in)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	open_map();
+	(void)get(stage.client, "/v1/resolve/a", "");
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+	(void)get(stage.client, "/v1/resolve/a", "Prefer: wait=1\r\n");
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+	(void)ask_as(stage.client, "HEAD", "/v1/resolve/a", READER);
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+	(void)ask("/v1/find?under=/");
+	cr_expect_not(is_in_map("/v1/find?under=/"), "a search is no look-up");
+	http_stage_open_tcp();
+	int client = http_stage_connect_remote();
+	const char *answer = http_stage_ask_remote(
+		client, "GET /v1/resolve/a HTTP/1.1\r\nHost: 127.0.0.1\r\n" READER "\r\n");
+	cr_assert(has_status(answer, 200), "%s", answer);
+	cr_expect_not(is_in_map("/v1/resolve/a"), "over TCP nobody reads it");
+	close(client);
+	close(stage.client);
+	stage.client = http_stage_connect();
+	(void)ask("/v1/resolve/a");
+	cr_expect(is_in_map("/v1/resolve/a"));
+}
+
+Test(api_shared, a_stale_answer_does_not_go_in)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert(has_status(get(stage.client, "/v1/resolve/a", ""), 200));
+	open_map();
+	set_state(REGISTRY_AWAY);
+	shared_on_registry_state(shared, REGISTRY_AWAY);
+	const char *answer = ask("/v1/resolve/a");
+	cr_assert(has(answer, "X-Cache: STALE\r\n"), "%s", answer);
+	set_state(REGISTRY_CONNECTED);
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+}
+
+Test(api_shared, before_the_first_reader_there_is_nothing_to_fill)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert(has_status(ask("/v1/resolve/a"), 200));
+	open_map();
+	cr_expect_not(is_in_map("/v1/resolve/a"));
+	(void)ask("/v1/resolve/a");
+	cr_expect(is_in_map("/v1/resolve/a"));
+}
+
+Test(api_shared, a_question_with_a_key_that_is_too_long_is_for_the_socket)
+{
+	char target[SHARED_KEY_BYTES + 2];
+	size_t begin_len = strlen("/v1/endpoints/a?x=");
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	open_map();
+	memset(target, 'y', sizeof(target));
+	memcpy(target, "/v1/endpoints/a?x=", begin_len);
+	target[SHARED_KEY_BYTES] = '\0';
+	cr_assert(has_status(ask(target), 200));
+	cr_expect(is_in_map(target));
+	target[SHARED_KEY_BYTES] = 'y';
+	target[SHARED_KEY_BYTES + 1] = '\0';
+	cr_assert(has_status(ask(target), 200));
+	cr_expect_not(is_in_map(target));
+	target[SHARED_KEY_BYTES] = '\0';
+	cr_expect(is_in_map(target) && strchr(value, '['), "no other answer took its place");
+}
+
+Test(api_shared, names_go_in_with_their_type_and_form)
+{
+	memory_put(stage.registry, "/services", "");
+	memory_put(stage.registry, "/services/db",
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"sql\",\"addressType\":"
+		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
+		"\"port\":\"5432\"}]}],\"internal\":[]}");
+	(void)get(stage.client, "/v1/names/db.services.berth", "");
+	open_map();
+	(void)get(stage.client, "/v1/names/db.services.berth", "");
+	cr_expect_not(is_in_map("/v1/names/db.services.berth"), "nobody reads that one");
+	const char *answer = ask("/v1/names/db.services.berth?type=A");
+	const char *body = strstr(answer, "\r\n\r\n");
+	cr_assert(has_status(answer, 200) && body, "%s", answer);
+	cr_assert(is_in_map("/v1/names/db.services.berth?type=A"));
+	cr_expect_str_eq(value, body + 4);
+	(void)get(stage.client, "/v1/names/db.services.berth", READER "Accept: text/plain\r\n");
+	cr_assert(is_in_map("/v1/names/db.services.berth text/plain"));
+	cr_expect(strncmp(value, "A 10.1.2.3\n", 11) == 0, "%s", value);
+	(void)ask("/v1/names/none.services.berth");
+	cr_assert(has_status(ask("/v1/names/none.services.berth"), 404));
+	cr_assert(is_in_map("/v1/names/none.services.berth"));
+	cr_expect_eq(found.error, BERTH_PATH_NOT_FOUND);
+	cr_expect(strstr(value, "no record has the name none"), "%s", value);
+	cr_assert(has_status(ask("/v1/names/db.example"), 404));
+	cr_expect_not(is_in_map("/v1/names/db.example"), "an agent may serve that later");
+}
+
+Test(api_shared, a_name_that_is_stale_does_not_go_in)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)get(stage.client, "/v1/names/a.berth", "");
+	open_map();
+	set_state(REGISTRY_AWAY);
+	const char *answer = ask("/v1/names/a.berth");
+	cr_assert(has(answer, "X-Cache: STALE\r\n"), "%s", answer);
+	set_state(REGISTRY_CONNECTED);
+	cr_expect_not(is_in_map("/v1/names/a.berth"));
+}
