@@ -89,9 +89,6 @@ static const char *match(const struct route *route, const char *path)
 	if (!route->suffix) {
 		return *rest ? NULL : rest;
 	}
-	if (!*route->suffix) {
-		return rest;
-	}
 	size_t len = strlen(rest);
 	size_t suffix = strlen(route->suffix);
 	return len >= suffix && strcmp(rest + len - suffix, route->suffix) == 0 ? rest : NULL;

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/api/api.h"
+#include "agent/api/internal.h"
+#include "agent/cache/parts.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/http_stage.h"
@@ -152,6 +153,10 @@ static inline void close_api(void)
 	close(stage.client);
 	turn();
 	cr_assert_eq(api_watchers(stage.api), 0, "a watcher is left");
+	cr_assert_eq(stage.api->remote_watchers, 0);
+	cr_assert_eq(stage.api->remote_finds + stage.api->further_finds, 0);
+	cr_assert_eq(stage.api->follow_bytes, 0);
+	cr_assert_eq(stage.cache->waiting, 0, "somebody is taken to wait");
 	http_close(http_stage.http);
 	http_stage.http = NULL;
 	api_destroy(stage.api);
@@ -179,6 +184,13 @@ static inline void hear_now(void)
 }
 
 /* ---- clients ---- */
+
+/* After a long time, when the server has closed the connection. */
+static inline void connect_again(void)
+{
+	close(stage.client);
+	stage.client = http_stage_connect();
+}
 
 /* Sends a request and returns the part of its answer that has come; "" while it waits. */
 static inline const char *ask_as(

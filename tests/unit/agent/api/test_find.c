@@ -135,6 +135,17 @@ Test(api_find, remote_clients_do_not_use_up_the_turns_of_local_ones)
 	api_on_request(stage.api, &local.request);
 	dispatch(&stage);
 	cr_assert_eq(local.status, 200);
+	cr_assert_eq(count_answers(&stage, 200), 8);
+	search(&stage, false);
+	dispatch(&stage);
+	cr_assert_eq(count_answers(&stage, 200), 8, "there is room again");
+	search(&stage, false);
+	for (int i = 0; i < SEARCHES; i++) {
+		leave(&stage.clients[i]);
+	}
+	search(&stage, false);
+	dispatch(&stage);
+	cr_assert_eq(count_answers(&stage, 200), 8, "after those that left, too");
 	close_stage(&stage);
 }
 

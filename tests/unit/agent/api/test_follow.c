@@ -175,6 +175,10 @@ Test(api_follow, a_watched_answer_tells_once_that_it_does_not_hold_any_more)
 	text = more(stage.client);
 	cr_expect_eq(count(text, "CHANGED"), 1, "%s", text);
 	cr_expect(has(text, ",\"path\":\"/a\",\"list\":true}"), "%s", text);
+	hear_now();
+	text = told_of("{\"confirms\":[{\"id\":5,\"max_age_ms\":60000}]}");
+	cr_expect_eq(count(text, "CHANGED"), 0, "%s", text);
+	cr_expect_eq(stage.api->follow_bytes, 0);
 }
 
 Test(api_follow, a_dropped_path_tells_nothing)

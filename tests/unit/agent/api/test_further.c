@@ -292,6 +292,11 @@ Test(api_further, while_the_registry_is_away_all_is_stale_and_as_it_was)
 	cr_expect(has(answer, "\r\nAge: 3\r\n") || has(answer, "\r\nAge: 4\r\n"), "%s", answer);
 	answer = ask("/v1/endpoints/unknown?near=self");
 	cr_expect(has_status(answer, 503), "%s", answer);
+	http_stage_pass(4997);
+	connect_again();
+	answer = look();
+	cr_expect(
+		has(answer, "\r\nAge: 5000\r\n") || has(answer, "\r\nAge: 5001\r\n"), "%s", answer);
 }
 
 Test(api_further, a_further_path_that_does_not_answer_is_left_out_after_a_second)

@@ -225,7 +225,11 @@ Test(api_lookup, a_stale_answer_grows_older)
 		cr_expect(says(answer, "STALE") && is_old(answer, 4 + 10 * i), "%d: %s", i, answer);
 		http_stage_pass(10);
 	}
-	const char *answer = ask("/v1/resolve/b");
+	http_stage_pass(4966);
+	connect_again();
+	const char *answer = ask("/v1/resolve/a");
+	cr_expect(says(answer, "STALE") && is_old(answer, 5000), "%s", answer);
+	answer = ask("/v1/resolve/b");
 	cr_expect(has_status(answer, 503) && has(answer, "RegistryUnavailable"), "%s", answer);
 	set_state(REGISTRY_CONNECTED);
 	http_stage_pass(2);

@@ -101,6 +101,11 @@ Test(api_names, without_a_registry_known_names_are_stale_and_others_not_known)
 	cr_expect(has(answer, "\r\nAge: 4\r\n") || has(answer, "\r\nAge: 3\r\n"), "%s", answer);
 	answer = get(stage.client, "/v1/names/db.services.berth", "Accept: text/plain\r\n");
 	cr_expect(has(answer, "X-Cache: STALE\r\n"), "%s", answer);
+	http_stage_pass(4997);
+	connect_again();
+	answer = ask("/v1/names/db.services.berth");
+	cr_expect(
+		has(answer, "\r\nAge: 5000\r\n") || has(answer, "\r\nAge: 5001\r\n"), "%s", answer);
 	answer = ask("/v1/names/other.services.berth");
 	cr_expect(has_status(answer, 503) && has(answer, "other.services.berth is not known"), "%s",
 		answer);
@@ -119,4 +124,96 @@ Test(api_names, a_client_waits_for_what_is_read_or_leaves)
 	cr_expect(has(answer, "\"name\":\"db.services.berth\"") && has(answer, "\"port\":5432"),
 		"%s", answer);
 	cr_expect_not(has(answer, "[\"10.1.2.3\"]"), "%s", answer);
+}
+
+static void put_in_zone(const char *path, const char *host, const char *zone)
+{
+	char record[400];
+	snprintf(record, sizeof(record),
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"x\",\"addressType\":"
+		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"%s\","
+		"\"port\":\"80\"}]}],\"internal\":[],\"berth:zone\":\"%s\"}",
+		host, zone);
+	memory_put(stage.registry, path, record);
+}
+
+static void put_instances(void)
+{
+	static const char *const folders[] = { "/users", "/users/joe", "/users/joe/web",
+		"/users/joe/web/prod", "/users/joe/web/prod/components" };
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		memory_put(stage.registry, folders[i], "");
+	}
+	put_in_zone("/users/joe/web/prod/components/a", "10.0.0.1", "us/a");
+	put_in_zone("/users/joe/web/prod/components/b", "10.0.0.2", "eu/a");
+}
+
+/* The addresses are in this order. */
+static void expect_order(const char *answer, const char *first, const char *second)
+{
+	const char *at = strstr(answer, "\"addresses\":[");
+	const char *one = at ? strstr(at, first) : NULL;
+	const char *other = at ? strstr(at, second) : NULL;
+	cr_expect(one && other && one < other, "%s", answer);
+}
+
+Test(api_names, near_addresses_come_first)
+{
+	static const struct api_options options = { .version = "0",
+		.max_watchers = MAX_WATCHERS,
+		.zone = "eu/a",
+		.names_ttl_s = TTL_S,
+		.names_stale_ttl_s = STALE_TTL_S };
+	put_instances();
+	const char *answer = ask("/v1/names/prod.web.joe.berth?near=us/a");
+	expect_order(answer, "10.0.0.1", "10.0.0.2");
+	cr_expect(has(answer, "\"tiers\":[0,2]"), "%s", answer);
+	answer = ask("/v1/names/prod.web.joe.berth?near=self");
+	cr_expect(has(answer, "\"tiers\":[0,0]"), "no zone of its own: %s", answer);
+	api_set_options(stage.api, &options);
+	answer = ask("/v1/names/prod.web.joe.berth?near=self");
+	expect_order(answer, "10.0.0.2", "10.0.0.1");
+	cr_expect(has(answer, "\"tiers\":[0,2]"), "%s", answer);
+	cr_expect_not(has(ask("/v1/names/prod.web.joe.berth"), "tiers"));
+	cr_expect_not(has(ask("/v1/names/prod.web.joe.berth?near="), "tiers"));
+	char target[400];
+	memset(target, 'a', sizeof(target));
+	memcpy(target, "/v1/names/db.berth?near=", 24);
+	target[24 + 256] = '\0';
+	cr_expect(has_status(ask(target), 400));
+	cr_expect(has_status(ask("/v1/names/prod.web.joe.berth?near=%20"), 400));
+	cr_expect(has_status(ask("/v1/names/prod.web.joe.berth?near=x//y"), 400));
+}
+
+Test(api_names, lines_of_near_addresses_come_first)
+{
+	put_instances();
+	static const char *const zones[] = { "us/a", "eu/a" };
+	for (size_t i = 0; i < 2; i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/names/prod.web.joe.berth?type=A&near=%s",
+			zones[i]);
+		const char *answer = get(stage.client, target, "Accept: text/plain\r\n");
+		cr_expect(has(answer,
+				  i == 0 ? "\r\n\r\nA 10.0.0.1\nA 10.0.0.2\n"
+					 : "\r\n\r\nA 10.0.0.2\nA 10.0.0.1\n"),
+			"%s", answer);
+	}
+}
+
+Test(api_names, an_answer_that_was_read_for_a_client_is_near_for_it_too)
+{
+	put_instances();
+	memory_set_answering(stage.registry, false);
+	int other = http_stage_connect();
+	cr_assert_str_eq(ask("/v1/names/prod.web.joe.berth?near=eu/a"), "");
+	cr_assert_str_eq(
+		get(other, "/v1/names/prod.web.joe.berth?type=A", "Accept: text/plain\r\n"), "");
+	memory_set_answering(stage.registry, true);
+	const char *answer = more(stage.client);
+	expect_order(answer, "10.0.0.2", "10.0.0.1");
+	cr_expect(has(answer, "\"tiers\":[0,2]"), "%s", answer);
+	answer = more(other);
+	cr_expect(has(answer, "\r\n\r\nA 10.0.0.1\nA 10.0.0.2\n"), "%s", answer);
+	close(other);
 }

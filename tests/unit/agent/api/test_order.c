@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "agent/api/internal.h"
 #include "tests/support/rights.h"
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -552,5 +551,46 @@ Test(api_order, root_and_the_agents_own_user_may_do_all)
 	cr_expect(has_status(order_as(other, "POST", "/v1/agent/drain", ""), 403));
 	cr_assert_eq(seteuid(0), 0);
 	close(own);
+	close(other);
+}
+
+/* ---- the stream of the agent ---- */
+
+Test(api_order, a_stream_of_the_agent_tells_of_each_check_that_changes)
+{
+	int other = http_stage_connect();
+	const char *text = get(other, "/v1/agent/watch", "Accept: application/x-ndjson\r\n");
+	cr_expect(has(text, "SUBSCRIBED") && has(text, "\"name\":\"alive\""), "%s", text);
+	api_agent_changed(stage.api);
+	cr_expect_str_eq(more(other), "", "nothing has changed");
+	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"passing\"}");
+	api_agent_changed(stage.api);
+	text = more(other);
+	cr_expect(has(text, "{\"type\":\"CHECK\",\"sequence\":2,"), "%s", text);
+	cr_expect(has(text, "\"check\":{") && has(text, "\"name\":\"alive\""), "%s", text);
+	cr_expect_not(has(text, "\"name\":\"port\"") || has(text, "RESYNC"), "%s", text);
+	api_agent_changed(stage.api);
+	cr_expect_str_eq(more(other), "");
+	arrange(ALIVE);
+	api_agent_changed(stage.api);
+	text = more(other);
+	cr_expect(has(text, "RESYNC") && !has(text, "\"name\":\"port\""), "%s", text);
+	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"failing\"}");
+	api_agent_changed(stage.api);
+	text = more(other);
+	cr_expect(has(text, "{\"type\":\"CHECK\",\"sequence\":4,"), "%s", text);
+	close(other);
+}
+
+Test(api_order, a_poll_of_the_checks_ends_with_a_report)
+{
+	int other = http_stage_connect();
+	cr_assert_str_eq(poll_from(other, "/v1/agent/checks", "", 60), "");
+	api_agent_changed(stage.api);
+	cr_expect_str_eq(more(other), "");
+	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"passing\"}");
+	api_agent_changed(stage.api);
+	const char *text = more(other);
+	cr_expect(has_status(text, 200) && has(text, "\"verdict\":\"passing\""), "%s", text);
 	close(other);
 }

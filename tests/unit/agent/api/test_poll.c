@@ -125,6 +125,7 @@ Test(api_poll, an_answer_that_has_to_be_read_for_it_begins_it_too)
 		poll_from(stage.client, "/v1/resolve/a", "Cache-Control: no-cache\r\n", WAIT_S),
 		"");
 	cr_expect_eq(api_watchers(stage.api), 1);
+	cr_expect_eq(stage.cache->waiting, 0, "it waits for a change, and not for a read");
 	memory_put(stage.registry, "/a", cache_stage_record("two"));
 	const char *answer = more(stage.client);
 	cr_expect(has_status(answer, 200) && has(answer, "two"), "%s", answer);

@@ -59,15 +59,24 @@ static void pass(int seconds)
 static int act(void *context, struct api_act *act, struct err *err)
 {
 	(void)context;
-	if (act->kind == API_BRIDGE) {
+	if (act->kind == API_STATUS) {
+		act->result = json_object();
+	} else if (act->kind == API_BRIDGE) {
 		act->result = json_pack("{s:[O]}", "containers", stage.container);
 	}
 	return err->code;
 }
 
+static struct check *find_check(void *context, size_t index)
+{
+	(void)context;
+	(void)index;
+	return NULL;
+}
+
 static void begin(void)
 {
-	static const struct api_hooks hooks = { .act = act };
+	static const struct api_hooks hooks = { .find_check = find_check, .act = act };
 	static const struct api_options options = {
 		.version = "0", .max_watchers = 100, .heartbeat_interval_ms = HEARTBEAT_S * 1000
 	};
@@ -406,7 +415,42 @@ Test(api_queue, each_stream_has_heartbeats_of_its_own_time)
 	cr_expect(has(take_all(second), "HEARTBEAT"));
 }
 
+/* ---- the end of the API ---- */
+
+Test(api_queue, the_end_comes_while_news_are_to_be_told)
+{
+	(void)take_all(open_stream(0, "/v1/agent/watch"));
+	(void)take_all(open_stream(1, "/v1/follow"));
+	api_agent_changed(stage.api);
+	api_follows_changed(stage.api);
+}
+
+Test(api_queue, the_end_comes_while_streams_wait_for_room)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	plain_http_has_room = false;
+	cr_assert_str_eq(take_all(open_stream(0, "/v1/watch/a")), "");
+}
+
+Test(api_queue, the_end_comes_while_streams_wait_for_clients)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	for (int i = 0; i < 3; i++) {
+		(void)take_all(open_stream(i, "/v1/watch/a"));
+		leave(&stage.clients[i]);
+	}
+}
+
 /* ---- an agent in a container ---- */
+
+Test(api_queue, an_agent_with_something_to_read_gets_no_heartbeat)
+{
+	struct client *client = open_stream(0, "/v1/follow");
+	pass(HEARTBEAT_S + 1);
+	cr_expect_not(has(take_all(client), "HEARTBEAT"));
+	pass(HEARTBEAT_S + 1);
+	cr_expect(has(take_all(client), "HEARTBEAT"));
+}
 
 static void ask(const char *body)
 {

@@ -115,8 +115,7 @@ Test(api_routes, the_server_as_a_whole_has_all_methods)
 	answer = http_stage_ask_remote(client, "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
 	cr_expect(has(answer, "Allow: GET, HEAD, OPTIONS\r\n"), "%s", answer);
 	close(client);
-	close(stage.client);
-	stage.client = http_stage_connect();
+	connect_again();
 }
 
 Test(api_routes, a_get_has_no_body_that_is_wanted)
@@ -259,6 +258,37 @@ static int connect_further(const char *name)
 	return fd;
 }
 
+Test(api_routes, a_further_listener_may_show_all)
+{
+	static char *const trees[] = { "/**" };
+	static const struct http_listen listens[] = { { "all", "127.0.0.1:0", -1 } };
+	static const struct api_published published[] = { { "all", trees, 1, false } };
+	static const char *const targets[] = { "/v1/find", "/v1/find?under=/", "/v1/list/",
+		"/v1/resolve/a" };
+	const struct api_options options = { .version = "0",
+		.max_watchers = MAX_WATCHERS,
+		.published = published,
+		.published_count = 1 };
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	api_set_options(stage.api, &options);
+	http_stage.options.further = listens;
+	http_stage.options.further_count = 1;
+	http_stage_open_again();
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		char text[200];
+		int client = connect_further("all");
+		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+			targets[i]);
+		http_stage_send(client, text);
+		turn();
+		const char *answer = http_stage_ask_remote(client, "");
+		cr_expect(has_status(answer, 200), "%s: %s", targets[i], answer);
+		close(client);
+		turn();
+	}
+	connect_again();
+}
+
 Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
 {
 	enum { GUESTS, PARTNERS, LISTENERS };
@@ -329,6 +359,7 @@ Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
 	}
 	static const char *const targets[] = { "/v1/resolve/pub/a", "/v1/records/pub",
 		"/v1/find?under=/pub" };
+	connect_again();
 	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
 		cr_expect(has(get(stage.client, targets[i], ""), "secret"), "the socket has all");
 	}

@@ -219,8 +219,7 @@ Test(api_shared, only_what_a_reader_asks_for_goes_in)
 	cr_assert(has_status(answer, 200), "%s", answer);
 	cr_expect_not(is_in_map("/v1/resolve/a"), "over TCP nobody reads it");
 	close(client);
-	close(stage.client);
-	stage.client = http_stage_connect();
+	connect_again();
 	(void)ask("/v1/resolve/a");
 	cr_expect(is_in_map("/v1/resolve/a"));
 }

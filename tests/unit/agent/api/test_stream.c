@@ -1,8 +1,23 @@
 /* Event streams: of a path, of a tree and of the agent itself. */
 
+#include <errno.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+
 #include "tests/unit/agent/api/api_stage.h"
 
 TestSuite(api_stream, .init = open_api, .fini = close_api);
+
+static bool without_random;
+
+ssize_t getrandom(void *out, size_t len, unsigned flags)
+{
+	if (without_random) {
+		errno = ENOSYS;
+		return -1;
+	}
+	return syscall(SYS_getrandom, out, len, flags);
+}
 
 #define NDJSON "Accept: application/x-ndjson\r\n"
 
@@ -122,6 +137,54 @@ Test(api_stream, each_framing_is_as_its_type_says)
 	cr_expect(has_status(get(stage.client, "/v1/watch/a", "Accept: image/png\r\n"), 406));
 }
 
+Test(api_stream, a_client_gets_the_framing_that_it_takes)
+{
+	static const char *const cases[][2] = { { "", "application/recordio" },
+		{ "Accept: */*\r\n", "application/recordio" },
+		{ "Accept: application/*\r\n", "application/recordio" },
+		{ "Accept: text/*\r\n", "text/event-stream" },
+		{ "Accept: */*, application/x-ndjson\r\n", "application/x-ndjson" },
+		{ "Accept: text/event-stream, application/x-ndjson\r\n", "application/x-ndjson" } };
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char content[64];
+		int client = http_stage_connect();
+		snprintf(content, sizeof(content), "Content-Type: %s\r\n", cases[i][1]);
+		const char *text = get(client, "/v1/watch/a", cases[i][0]);
+		cr_expect(has_status(text, 200) && has(text, content), "%s: %s", cases[i][0], text);
+		close(client);
+	}
+}
+
+Test(api_stream, a_request_for_a_stream_that_gets_none)
+{
+	static const char *const targets[] = { "/v1/watch/a", "/v1/agent/watch" };
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	for (size_t i = 0; i < 2; i++) {
+		const char *text = get(stage.client, targets[i], "Accept: image/png\r\n");
+		cr_expect(has_status(text, 406) && has(text, "text/event-stream"), "%s", text);
+		text = ask_as(stage.client, "HEAD", targets[i], "");
+		cr_expect(has_status(text, 200), "%s", text);
+		cr_expect(has(text, "Cache-Control: no-store\r\n"), "%s", text);
+		cr_expect(has(text, "Vary: Accept\r\n"), "%s", text);
+		cr_expect_eq(api_watchers(stage.api), 0);
+	}
+}
+
+Test(api_stream, between_heartbeats_there_is_nothing_to_do)
+{
+	begin_tree();
+	cr_expect_geq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S - 1) * 1000);
+	cr_expect_leq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S + 1) * 1000);
+	http_stage_pass(HEARTBEAT_S + 1);
+	cr_expect_geq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S - 2) * 1000);
+	close(stage.client);
+	turn();
+	http_stage_pass(HEARTBEAT_S + 1);
+	cr_expect_not(timer_runs(&stage.api->heartbeat), "there is no stream any more");
+	stage.client = http_stage_connect();
+}
+
 Test(api_stream, a_path_that_cannot_be_read_is_no_stream)
 {
 	memory_set_answering(stage.registry, false);
@@ -159,6 +222,24 @@ Test(api_stream, a_bad_path_and_a_bad_parameter_are_refused)
 	cr_expect(has_status(get(stage.client, "/v1/watch/a/", ""), 400));
 	text = get(stage.client, "/v1/watch/a?recursive=maybe", "");
 	cr_expect(has_status(text, 400) && has(text, "must be yes or no"), "%s", text);
+}
+
+static void begin_without_random(void)
+{
+	without_random = true;
+	open_api();
+}
+
+TestSuite(api_stream_alike, .init = begin_without_random, .fini = close_api);
+
+Test(api_stream_alike, without_random_numbers_time_tells_two_agents_apart)
+{
+	unsigned long long epoch = 0;
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	const char *text = get(stage.client, "/v1/watch/a", NDJSON);
+	const char *id = strstr(text, "\"stream_id\":\"");
+	cr_assert(id && sscanf(id, "\"stream_id\":\"%llx-", &epoch) == 1, "%s", text);
+	cr_expect_gt(epoch, 1000000000000000, "microseconds since 1970");
 }
 
 /* ---- clients that come again ---- */
