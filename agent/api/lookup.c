@@ -408,8 +408,7 @@ static void look_up_json(struct api *api, struct http_request *request, const ch
 		return;
 	}
 	static const struct cache_filter external = { .outside = true };
-	bool filtered = kind != CACHE_LIST && kind != CACHE_STAT &&
-		api_published_externally(api, request);
+	bool filtered = api_published_externally(api, request);
 	look_up(api, request,
 		&(struct cache_query){
 			.path = rest - 1, .kind = kind, .filter = filtered ? &external : NULL });

@@ -28,6 +28,7 @@ static struct {
 	struct api *api;
 	int client;
 	const char *state; /* of the agent, in GET /v1/agent */
+	json_t *status;    /* in its place; or NULL */
 	int uptime;
 	const char *unready;             /* the reason why it is not ready; NULL: it is */
 	struct component *components[2]; /* or NULL */
@@ -91,8 +92,9 @@ static inline int act(void *context, struct api_act *act, struct err *err)
 	(void)context;
 	switch (act->kind) {
 	case API_STATUS:
-		act->result = json_pack(
-			"{s:s, s:i}", "state", stage.state, "uptime", stage.uptime++);
+		act->result = stage.status
+			? json_incref(stage.status)
+			: json_pack("{s:s, s:i}", "state", stage.state, "uptime", stage.uptime++);
 		break;
 	case API_READY:
 		if (stage.unready && !act->away_ok) {
@@ -200,7 +202,10 @@ static inline const char *ask_as(
 	snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n", method, target, fields);
 	http_stage_send(client, text);
 	turn();
-	return http_stage_receive(client);
+	const char *answer = http_stage_receive(client);
+	const char *first = strstr(answer, "HTTP/1.1 ");
+	cr_assert_not(first && strstr(first + 1, "HTTP/1.1 "), "answered twice: %s", answer);
+	return answer;
 }
 
 static inline const char *get(int client, const char *target, const char *fields)

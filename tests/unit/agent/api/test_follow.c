@@ -78,7 +78,9 @@ static int ask_of(int client, const char *stream, const char *body)
 		strlen(body), body);
 	http_stage_send(client, text);
 	turn();
-	(void)sscanf(http_stage_receive(client), "HTTP/1.1 %d", &status);
+	const char *answer = http_stage_receive(client);
+	(void)sscanf(answer, "HTTP/1.1 %d", &status);
+	cr_assert_not(*answer && has(answer + 1, "HTTP/1.1"), "answered twice: %s", answer);
 	return status;
 }
 
@@ -285,6 +287,18 @@ static void limit_cache(void)
 			.release_rendering = api_release_rendering });
 }
 
+/* With the last one, the container has just three times as much as is left. */
+Test(api_follow, a_watch_that_just_fits_is_a_watch)
+{
+	enum { WATCHES = 30, BYTES = 2300 + 4 * 4 };
+	cache_set_options(stage.cache,
+		&(struct cache_options){ .max_size_bytes = 2 * 4 * WATCHES * BYTES / 3,
+			.confirm_ms = CONFIRM_S * 1000,
+			.resync_ms = 1000,
+			.release_rendering = api_release_rendering });
+	cr_expect_eq(count_watched(4, NULL), WATCHES);
+}
+
 /* Alone it may have three quarters of the half: 150000 bytes. */
 Test(api_follow, a_watch_is_charged_for_its_path)
 {
@@ -381,6 +395,20 @@ Test(api_follow, a_confirmation_comes_behind_all_that_changed_before)
 	const char *changed = strstr(text, "CHANGED");
 	const char *confirmed = strstr(text, "\"id\":6,\"heard_ms\":");
 	cr_expect(changed && confirmed && changed < confirmed, "%s", text);
+}
+
+Test(api_follow, a_confirmation_says_nothing_of_a_read_under_way)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)follow(stage.client);
+	memory_be_late(stage.registry, "/a");
+	cr_assert_str_eq(told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true}]}"), "");
+	hear_now();
+	const char *text = told_of("{\"confirms\":[{\"id\":5,\"max_age_ms\":60000}]}");
+	cr_expect(has(text, "CONFIRMED") && !has(text, "CHANGED"), "%s", text);
+	memory_answer_late(stage.registry);
+	text = more(stage.client);
+	cr_expect(has(text, "\"id\":1,\"node\":{"), "%s", text);
 }
 
 Test(api_follow, a_confirmation_comes_behind_what_the_containers_records_were)
@@ -498,11 +526,17 @@ Test(api_follow, a_question_is_for_a_stream_of_the_same_container)
 Test(api_follow, an_agent_that_leaves_takes_all_along)
 {
 	(void)follow(stage.client);
+	hear_now();
 	memory_set_answering(stage.registry, false);
 	http_stage_pass(CONFIRM_S + 1);
-	(void)told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true}],"
-		      "\"confirms\":[{\"id\":2,\"max_age_ms\":0}]}");
+	cr_assert_str_eq(told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true}],"
+				 "\"confirms\":[{\"id\":2,\"max_age_ms\":0},"
+				 "{\"id\":3,\"max_age_ms\":0}]}"),
+		"");
+	cr_assert_eq(list_count(&stage.cache->heard.waits), 2);
 	close(stage.client);
+	turn();
+	cr_assert(list_empty(&stage.cache->heard.waits));
 	turn();
 	cr_expect_eq(api_watchers(stage.api), 0);
 	memory_set_answering(stage.registry, true);

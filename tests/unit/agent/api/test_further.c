@@ -256,6 +256,27 @@ Test(api_further, a_nearest_path_that_does_not_answer_decides_alone)
 	expect_names(look(), "//far\"", NULL);
 }
 
+Test(api_further, a_late_answer_of_one_path_is_not_that_of_another)
+{
+	put("/web/a", "near");
+	expect_names(look(), "//near\"", NULL);
+	memory_remove(stage.registry, "/web/a");
+	turn();
+	expect_names(look(), NULL, NULL);
+	put("/far/web/a", "far");
+	http_stage_pass(HOLD_S + 1);
+	memory_be_late(stage.registry, "/web");
+	cr_assert_str_eq(
+		get(stage.client, "/v1/endpoints/web?near=self", "Cache-Control: no-cache\r\n"),
+		"");
+	http_stage_pass(TIMEOUT_S + 1);
+	memory_answer_late(stage.registry);
+	const char *answer = more(stage.client);
+	cr_expect(has_status(answer, 200), "%s", answer);
+	expect_names(look(), "//far\"", NULL);
+	expect_names(ask("/v1/endpoints/web"), NULL, NULL);
+}
+
 Test(api_further, a_nearest_path_that_is_stale_decides_alone)
 {
 	put("/far/web/a", "far");

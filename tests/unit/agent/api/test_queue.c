@@ -524,3 +524,21 @@ Test(api_queue, a_container_whose_agent_reads_nothing_is_cut_off_at_last)
 	cr_expect_gt(held, MOST_BYTES - LARGE - 1000);
 	free(name);
 }
+
+Test(api_queue, an_answer_that_comes_when_there_is_no_room_is_asked_for_again)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	struct client *client = open_stream(0, "/v1/follow");
+	(void)take_all(client);
+	memory_set_answering(stage.registry, false);
+	ask("{\"reads\":[{\"id\":1,\"path\":\"/a\"}]}");
+	plain_http_has_room = false;
+	memory_set_answering(stage.registry, true);
+	turn();
+	cr_expect_str_eq(take_all(client), "");
+	plain_http_has_room = true;
+	ask("{\"confirms\":[{\"id\":5,\"max_age_ms\":60000}]}");
+	(void)take_all(client);
+	turn();
+	cr_expect(has(take_all(client), "\"id\":1,\"node\":{"), "%s", text);
+}

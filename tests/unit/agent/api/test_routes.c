@@ -46,6 +46,9 @@ Test(api_routes, over_tcp_nothing_can_be_changed_and_the_host_must_be_ours)
 	struct api_options options = { .version = "0", .max_watchers = MAX_WATCHERS };
 	options.hosts[0].names = names;
 	options.hosts[0].count = 1;
+	options.zone = "evil.example";
+	options.failover = names;
+	options.failover_count = 1;
 	api_set_options(stage.api, &options);
 	http_stage_open_tcp();
 	int client = http_stage_connect_remote();
@@ -199,6 +202,62 @@ Test(api_routes, tags_of_views_are_weak)
 	cr_expect(has_status(get(stage.client, "/v1/agent", fields), 304), "weak comparison");
 	snprintf(fields, sizeof(fields), "If-Match: %s\r\n", tag);
 	cr_expect(has_status(get(stage.client, "/v1/agent", fields), 412), "no strong one holds");
+}
+
+/* The tag of GET /v1/agent when it is this document. */
+static void read_tag(const char *status, char tag[80])
+{
+	stage.status = json_loads(status, 0, NULL);
+	cr_assert(stage.status, "%s", status);
+	const char *answer = get(stage.client, "/v1/agent", "");
+	const char *etag = strstr(answer, "ETag: ");
+	cr_assert(etag && sscanf(etag, "ETag: %79[^\r]", tag) == 1, "%s", answer);
+	json_decref(stage.status);
+	stage.status = NULL;
+}
+
+Test(api_routes, a_tag_of_a_view_names_its_content)
+{
+	static const char *const differ[][2] = { { "{\"a\":\"bc\"}", "{\"ab\":\"c\"}" },
+		{ "[\"a\",\"b\"]", "[\"ab\"]" }, { "[\"ab\",\"c\"]", "[\"a\",\"bc\"]" },
+		{ "[1]", "[2]" }, { "[1.5]", "[2.5]" }, { "[1]", "[1.0]" }, { "[true]", "[false]" },
+		{ "[null]", "[0]" }, { "[[1],2]", "[[1,2]]" }, { "{\"a\":[]}", "{\"a\":{}}" },
+		{ "{\"a\":1}", "{\"b\":1}" }, { "{\"a\":{},\"b\":1}", "{\"a\":{\"b\":1}}" } };
+	static const char *const same[][2] = { { "{\"uptime\":1}", "{\"uptime\":2}" },
+		{ "{\"a\":{\"penalty\":1}}", "{\"a\":{\"penalty\":2.5}}" },
+		{ "[{\"next_run\":1}]", "[{\"next_run\":null}]" },
+		{ "{\"a\":1,\"b\":\"c\"}", "{\"a\": 1, \"b\": \"c\"}" } };
+	char tags[2][80];
+	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
+		read_tag(differ[i][0], tags[0]);
+		read_tag(differ[i][1], tags[1]);
+		cr_expect_str_neq(tags[0], tags[1], "%s %s", differ[i][0], differ[i][1]);
+	}
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		read_tag(same[i][0], tags[0]);
+		read_tag(same[i][1], tags[1]);
+		cr_expect_str_eq(tags[0], tags[1], "%s %s", same[i][0], same[i][1]);
+	}
+}
+
+Test(api_routes, a_number_of_the_history_has_a_form)
+{
+	static const char *const bad[] = { "nan", "-0.5", "x",
+		"1000000000000000000000000000000000000" };
+	static const char *const good[] = { "", "0", "1.5", "1e3", "inf" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/agent/history?n=%s", bad[i]);
+		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
+		snprintf(target, sizeof(target), "/v1/agent/history?since=%s", bad[i]);
+		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		char target[100];
+		snprintf(target, sizeof(target), "/v1/agent/history?n=%s&since=%s", good[i],
+			good[i]);
+		cr_expect(has_status(get(stage.client, target, ""), 200), "%s", target);
+	}
 }
 
 Test(api_routes, the_metrics_count_what_is_there)

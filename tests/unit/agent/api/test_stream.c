@@ -39,10 +39,15 @@ static void expect_one(const char *text, const char *type, const char *member)
 	cr_expect(has(text, member), "%s: %s", member, text);
 }
 
-static void begin_tree(void)
+static void make_tree(void)
 {
 	memory_put(stage.registry, "/t", "");
 	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
+}
+
+static void begin_tree(void)
+{
+	make_tree();
 	const char *text = get(stage.client, "/v1/watch/t?recursive=yes", NDJSON);
 	cr_assert(has_status(text, 200), "%s", text);
 	expect_one(text, "SUBSCRIBED", "\"heartbeat_interval_seconds\":10");
@@ -209,6 +214,83 @@ Test(api_stream, a_client_that_leaves_before_it_begins_is_forgotten)
 	http_stage_pass(TIMEOUT_S + 1);
 }
 
+Test(api_stream, a_tree_is_asked_for_by_some_words)
+{
+	static const struct {
+		const char *word;
+		bool good, tree;
+	} cases[] = { { "yes", true, true }, { "true", true, true }, { "1", true, true },
+		{ "no", true, false }, { "false", true, false }, { "0", true, false },
+		{ "", true, false }, { "y", false, false }, { "2", false, false },
+		{ "yes-please", false, false } };
+	make_tree();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char target[100];
+		int client = http_stage_connect();
+		snprintf(target, sizeof(target), "/v1/watch/t?recursive=%s", cases[i].word);
+		const char *text = get(client, target, NDJSON);
+		cr_expect(has_status(text, cases[i].good ? 200 : 400), "%s: %s", target, text);
+		cr_expect_eq(has(text, "\"/t/a\""), cases[i].tree, "%s: %s", target, text);
+		close(client);
+	}
+}
+
+Test(api_stream, events_say_how_long_ago_the_registry_was_heard)
+{
+	begin_tree();
+	hear_now();
+	set_state(REGISTRY_AWAY);
+	http_stage_pass(3);
+	cr_expect(has(more(stage.client), "\"heard_ms\":"));
+	http_stage_pass(HEARTBEAT_S);
+	int heard_ms = 0;
+	const char *text = more(stage.client);
+	expect_one(text, "HEARTBEAT", "\"heard_ms\":");
+	cr_assert_eq(sscanf(strstr(text, "\"heard_ms\":"), "\"heard_ms\":%d", &heard_ms), 1);
+	cr_expect(heard_ms >= 13000 && heard_ms < 60000, "%d", heard_ms);
+}
+
+Test(api_stream, events_are_counted_by_the_time_that_they_took)
+{
+	begin_tree();
+	int other = http_stage_connect();
+	cr_expect(has(get(other, "/metrics", ""), "\nberth_propagation_seconds_count 0\n"));
+	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
+	turn();
+	memory_put(stage.registry, "/t/b", cache_stage_record("two"));
+	turn();
+	const char *text = get(other, "/metrics", "");
+	cr_expect(has(text, "\nberth_propagation_seconds_count 2\n"), "%s",
+		strstr(text, "berth_propagation"));
+	double sum = -1;
+	const char *line = strstr(text, "\nberth_propagation_seconds_sum ");
+	cr_expect(line && sscanf(line, "\nberth_propagation_seconds_sum %lf", &sum) == 1);
+	cr_expect(sum >= 0 && sum < 60, "%f", sum);
+	set_state(REGISTRY_AWAY);
+	cr_expect(has(get(other, "/metrics", ""), "\nberth_propagation_seconds_count 2\n"));
+	close(other);
+}
+
+Test(api_stream, a_stream_whose_registry_ends_is_broken_off)
+{
+	struct err err = ERR_INIT;
+	int client = http_stage_connect();
+	begin_tree();
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(get(client, "/v1/watch/new", NDJSON), "");
+	err_set(&err, BERTH_PATH_NOT_FOUND, "no further registry has this name any more");
+	cache_refuse_all(stage.cache, &err);
+	turn();
+	cr_expect(http_stage_has_ended(stage.client));
+	const char *text = more(client);
+	cr_expect(has_status(text, 503) && has(text, "no further registry has this name"), "%s",
+		text);
+	close(client);
+	turn();
+	cr_expect_eq(api_watchers(stage.api), 0);
+	connect_again();
+}
+
 Test(api_stream, a_bad_path_and_a_bad_parameter_are_refused)
 {
 	char long_path[4000];
@@ -266,12 +348,6 @@ static int come_again(const char *parameters, unsigned sequence, const char **re
 		sequence);
 	*ret_text = get(client, target, NDJSON);
 	return client;
-}
-
-static void make_tree(void)
-{
-	memory_put(stage.registry, "/t", "");
-	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
 }
 
 Test(api_stream, a_client_that_comes_again_gets_the_events_that_it_missed)
@@ -365,6 +441,14 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 	expect_one(get(client, target, NDJSON), "RESYNC", "\"stream_id\":");
 	close(client);
 	turn();
+	/* A stream of another agent may have the same number. */
+	char own = stream_id[0];
+	stream_id[0] = own == '1' ? '2' : '1';
+	client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "RESYNC", "\"stream_id\":");
+	stream_id[0] = own;
+	close(client);
+	turn();
 	client = come_again("recursive=yes", 1, &text);
 	cr_expect_eq(count(text, "RESYNC"), 0, "the others did not take it: %s", text);
 	close(client);
@@ -426,6 +510,51 @@ Test(api_stream, a_bounded_number_of_streams_waits_for_clients)
 	}
 	int client = come_again("recursive=yes", 1, &text);
 	expect_one(text, "RESYNC", "\"snapshot\"");
+	close(client);
+	turn();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	for (int i = 0; i < 255; i++) {
+		client = http_stage_connect();
+		(void)get(client, "/v1/watch/t", NDJSON);
+		close(client);
+		turn();
+	}
+	client = come_again("recursive=yes", 1, &text);
+	cr_expect_eq(count(text, "RESYNC"), 0, "256 of them have their place: %s", text);
+	close(client);
+}
+
+Test(api_stream, a_stream_waits_half_a_minute_for_its_client)
+{
+	const char *text;
+	char first[64];
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	strcpy(first, stream_id);
+	http_stage_pass(10);
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	http_stage_pass(18);
+	char second[64];
+	strcpy(second, stream_id);
+	strcpy(stream_id, first);
+	int client = come_again("recursive=yes", 1, &text);
+	cr_expect_eq(count(text, "RESYNC"), 0, "%s", text);
+	close(client);
+	turn();
+	strcpy(stream_id, second);
+	http_stage_pass(10);
+	client = come_again("recursive=yes", 1, &text);
+	cr_expect_eq(count(text, "RESYNC"), 0, "it has been 28 seconds: %s", text);
+	close(client);
+	turn();
+	http_stage_pass(21);
+	strcpy(stream_id, first);
+	client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "RESYNC", "\"snapshot\"");
+	close(client);
+	strcpy(stream_id, second);
+	client = come_again("recursive=yes", 1, &text);
+	cr_expect_eq(count(text, "RESYNC"), 0, "the other one is still there: %s", text);
 	close(client);
 }
 
