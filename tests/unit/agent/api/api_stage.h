@@ -194,6 +194,20 @@ static inline void connect_again(void)
 	stage.client = http_stage_connect();
 }
 
+/* One answer at most, and a problem is the one that its status line says. */
+static inline void check_answer(const char *answer)
+{
+	int status;
+	char member[32];
+	const char *first = strstr(answer, "HTTP/1.1 ");
+	cr_assert_not(first && strstr(first + 1, "HTTP/1.1 "), "answered twice: %s", answer);
+	if (first && sscanf(first, "HTTP/1.1 %d", &status) == 1 &&
+		strstr(answer, "application/problem+json")) {
+		snprintf(member, sizeof(member), "\"status\":%d,", status);
+		cr_assert(strstr(answer, member), "%s", answer);
+	}
+}
+
 /* Sends a request and returns the part of its answer that has come; "" while it waits. */
 static inline const char *ask_as(
 	int client, const char *method, const char *target, const char *fields)
@@ -203,8 +217,7 @@ static inline const char *ask_as(
 	http_stage_send(client, text);
 	turn();
 	const char *answer = http_stage_receive(client);
-	const char *first = strstr(answer, "HTTP/1.1 ");
-	cr_assert_not(first && strstr(first + 1, "HTTP/1.1 "), "answered twice: %s", answer);
+	check_answer(answer);
 	return answer;
 }
 
@@ -216,7 +229,9 @@ static inline const char *get(int client, const char *target, const char *fields
 static inline const char *more(int client)
 {
 	turn();
-	return http_stage_receive(client);
+	const char *answer = http_stage_receive(client);
+	check_answer(answer);
+	return answer;
 }
 
 static inline bool has(const char *answer, const char *text)

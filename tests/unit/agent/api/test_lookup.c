@@ -368,6 +368,50 @@ Test(api_lookup, parameters_have_a_longest_value)
 	cr_expect(has_status(ask_with("/v1/endpoints/d?near=", 300), 400));
 }
 
+Test(api_lookup, two_of_the_longest_values_do_not_touch_each_other)
+{
+	char api[LIMIT_API_BYTES + 1];
+	char record[LIMIT_API_BYTES + 400];
+	char query[LIMIT_API_BYTES + 200];
+	static const char *const targets[] = { "/v1/find", "/v1/endpoints/d", "/v1/targets/d" };
+	memset(api, 'x', LIMIT_API_BYTES);
+	api[LIMIT_API_BYTES] = '\0';
+	snprintf(record, sizeof(record),
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"%s\",\"addressType\":"
+		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
+		"\"port\":\"5432\"}]}],\"internal\":[]}",
+		api);
+	memory_put(stage.registry, "/d", "");
+	memory_put(stage.registry, "/d/a", record);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(query, sizeof(query), "%s?api=%s&protocol=tcp", targets[i], api);
+		const char *answer = ask(query);
+		cr_expect(has_status(answer, 200) && has(answer, "10.1.2.3"), "%s: %s", targets[i],
+			answer);
+	}
+}
+
+Test(api_lookup, the_longest_path_is_a_path)
+{
+	static const char *const begins[] = { "/v1/find?under=", "/v1/resolve", "/v1/list",
+		"/v1/stat" };
+	char path[LIMIT_PATH_BYTES + 2];
+	char target[LIMIT_PATH_BYTES + 100];
+	for (size_t i = 0; i < LIMIT_PATH_BYTES; i++) {
+		path[i] = i % 60 == 0 ? '/' : 'a';
+	}
+	path[LIMIT_PATH_BYTES] = '\0';
+	memory_put(stage.registry, path, cache_stage_record("one"));
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+		snprintf(target, sizeof(target), "%s%s", begins[i], path);
+		const char *answer = ask(target);
+		cr_expect(has_status(answer, 200), "%s", answer);
+		snprintf(target, sizeof(target), "%s%sa", begins[i], path);
+		answer = ask(target);
+		cr_expect(has_status(answer, 400), "%s", answer);
+	}
+}
+
 Test(api_lookup, one_of_two_types_is_enough)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "lib/base/limits.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 TestSuite(api_routes, .init = open_api, .fini = close_api);
@@ -324,24 +325,30 @@ Test(api_routes, a_further_listener_may_show_all)
 	static const struct api_published published[] = { { "all", trees, 1, false } };
 	static const char *const targets[] = { "/v1/find", "/v1/find?under=/", "/v1/list/",
 		"/v1/resolve/a" };
+	enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
+	char longest[LIMIT_PATH_BYTES + 100] = "/v1/find?under=";
+	for (size_t i = 0, begin = strlen(longest); i < LIMIT_PATH_BYTES; i++) {
+		longest[begin + i] = i % 60 == 0 ? '/' : 'a';
+	}
 	const struct api_options options = { .version = "0",
 		.max_watchers = MAX_WATCHERS,
 		.published = published,
 		.published_count = 1 };
+	memory_put(stage.registry, strchr(longest, '=') + 1, cache_stage_record("one"));
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
 	api_set_options(stage.api, &options);
 	http_stage.options.further = listens;
 	http_stage.options.further_count = 1;
 	http_stage_open_again();
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-		char text[200];
+	for (size_t i = 0; i <= TARGETS; i++) {
+		char text[LIMIT_PATH_BYTES + 200];
 		int client = connect_further("all");
-		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-			targets[i]);
+		const char *target = i < TARGETS ? targets[i] : longest;
+		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", target);
 		http_stage_send(client, text);
 		turn();
 		const char *answer = http_stage_ask_remote(client, "");
-		cr_expect(has_status(answer, 200), "%s: %s", targets[i], answer);
+		cr_expect(has_status(answer, 200), "%s: %s", target, answer);
 		close(client);
 		turn();
 	}
