@@ -257,12 +257,8 @@ static void send_snapshot(struct api_stream *stream)
 
 void api_stream_resync(struct api_stream *stream)
 {
-	if (stream->state == API_STREAM_FOLLOWING) {
-		stream->state = API_STREAM_BEHIND;
-		http_stream_wake(stream->request);
-	} else if (stream->state == API_STREAM_PARKED) {
-		stream->state = API_STREAM_ENDING;
-	}
+	stream->state = API_STREAM_BEHIND;
+	http_stream_wake(stream->request);
 }
 
 static void send_event(

@@ -6,7 +6,7 @@
  *                        ^--------------------- too much is unread ---------------------'
  *   any --> ENDING (no further event; the connection is closed)
  *   FOLLOWING --the client has gone--> PARKED --it comes again--> FOLLOWING
- *   PARKED --too much was missed--> ENDING
+ *   PARKED --its source is refused--> ENDING
  *
  * A parked stream (resume.c) keeps its source, and the events that the client has not seen.
  */
@@ -85,7 +85,7 @@ void api_stream_send(struct api_stream *stream, const char *type, const char *me
  */
 #define API_STREAM_HEARD_BYTES 48
 const char *api_stream_heard(const struct cache *cache, char out[API_STREAM_HEARD_BYTES]);
-/* Replaces all events that the client has not read, or has missed, by a snapshot. */
+/* Replaces all events that the client has not read by a snapshot. Only for one that follows. */
 void api_stream_resync(struct api_stream *stream);
 /* Ends it without another event. */
 void api_stream_break(struct api_stream *stream);

@@ -333,6 +333,19 @@ Test(api_further, a_further_path_that_does_not_answer_is_left_out_after_a_second
 	expect_names(look(), "//farther\"", NULL);
 }
 
+Test(api_further, all_further_paths_together_have_a_second)
+{
+	expect_names(look(), NULL, NULL);
+	memory_put(stage.registry, "/new", "");
+	cr_assert(has_status(ask("/v1/endpoints/new"), 200));
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(ask("/v1/endpoints/new?near=self&api=x"), "");
+	http_stage_pass(2);
+	expect_names(more(stage.client), NULL, NULL);
+	memory_set_answering(stage.registry, true);
+	turn();
+}
+
 static const char *failing; /* the path that cannot be read */
 
 static void on_task(void *context, const struct registry_task *task, struct err *err)

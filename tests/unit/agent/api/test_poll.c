@@ -201,6 +201,22 @@ Test(api_poll, its_end_is_stale_while_the_registry_is_away)
 	cr_expect(has(get(stage.client, "/metrics", ""), "result=\"stale\"} 1\n"));
 }
 
+Test(api_poll, an_answer_that_has_become_too_old_is_none)
+{
+	cache_set_options(stage.cache,
+		&(struct cache_options){ .max_size_bytes = 1024 * 1024,
+			.max_stale_ms = 10000,
+			.release_rendering = api_release_rendering });
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert_str_eq(poll_from(stage.client, "/v1/resolve/a", "", WAIT_S), "");
+	set_state(REGISTRY_AWAY);
+	http_stage_pass(WAIT_S + 1);
+	const char *answer = more(stage.client);
+	cr_expect(has_status(answer, 504) && has(answer, "the registry has not answered"), "%s",
+		answer);
+	cr_expect(has(get(stage.client, "/metrics", ""), "result=\"error\"} 1\n"));
+}
+
 Test(api_poll, without_a_tag_or_with_another_one_nothing_waits)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
@@ -243,5 +259,78 @@ Test(api_poll, streams_and_polls_are_counted_together)
 	cr_expect_str_eq(poll_from(stage.client, "/v1/agent", "", WAIT_S), "");
 	for (int i = 1; i <= OPEN; i++) {
 		close(clients[i]);
+	}
+}
+
+static const char *watch_remotely(int client)
+{
+	return http_stage_ask_remote(client, "GET /v1/watch/a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+}
+
+Test(api_poll, clients_over_tcp_have_a_quarter_of_the_watchers)
+{
+	enum { REMOTE = MAX_WATCHERS / 4, LOCAL = MAX_WATCHERS - REMOTE };
+	int remote[REMOTE + 1];
+	int local[LOCAL];
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)get(stage.client, "/v1/resolve/a", "");
+	http_stage_open_tcp();
+	for (int i = 0; i <= REMOTE; i++) {
+		remote[i] = http_stage_connect_remote();
+		const char *answer = watch_remotely(remote[i]);
+		cr_expect(has_status(answer, i < REMOTE ? 200 : 503), "%d: %s", i, answer);
+		cr_expect_eq(has(answer, "more than 2 watchers over TCP"), i == REMOTE);
+	}
+	cr_expect_eq(api_watchers(stage.api), REMOTE);
+	int count = 0;
+	for (; count < LOCAL; count++) {
+		local[count] = http_stage_connect();
+		if (!has_status(get(local[count], "/v1/watch/a", ""), 200)) {
+			break;
+		}
+	}
+	cr_expect_eq(count, LOCAL * 3 / 4, "one user leaves something for others: %d", count);
+	close(local[count]);
+	close(remote[0]);
+	while (api_watchers(stage.api) == (size_t)(REMOTE + count)) {
+		turn();
+	}
+	cr_expect(has_status(watch_remotely(remote[REMOTE]), 200), "there is room again");
+	for (int i = 0; i < count; i++) {
+		close(local[i]);
+	}
+	for (int i = 1; i <= REMOTE; i++) {
+		close(remote[i]);
+	}
+	while (api_watchers(stage.api) > 0) {
+		turn();
+	}
+	connect_again();
+}
+
+Test(api_poll, of_few_watchers_one_may_come_over_tcp)
+{
+	static const struct api_options few = { .version = "0", .max_watchers = 2 };
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)get(stage.client, "/v1/resolve/a", "");
+	api_set_options(stage.api, &few);
+	http_stage_open_tcp();
+	int first = http_stage_connect_remote();
+	int second = http_stage_connect_remote();
+	cr_expect(has_status(watch_remotely(first), 200));
+	const char *answer = watch_remotely(second);
+	cr_expect(has_status(answer, 503) && has(answer, "more than 1 watchers over TCP"), "%s",
+		answer);
+	connect_again();
+	cr_expect(has_status(get(stage.client, "/v1/watch/a", ""), 200));
+	int other = http_stage_connect();
+	answer = get(other, "/v1/watch/a", "");
+	cr_expect(has_status(answer, 503) && has(answer, "more than 2 watchers (max_watchers)"),
+		"%s", answer);
+	close(other);
+	close(first);
+	close(second);
+	while (api_watchers(stage.api) > 1) {
+		turn();
 	}
 }

@@ -241,6 +241,19 @@ Test(api_routes, a_tag_of_a_view_names_its_content)
 	}
 }
 
+Test(api_routes, characters_that_play_tricks_are_escapes_in_what_the_agent_says)
+{
+	stage.status = json_pack("{s:s}", "name", "a\342\200\256b");
+	const char *answer = get(stage.client, "/v1/agent", "");
+	cr_expect(has(answer, "{\"name\":\"a\\u202eb\"}"), "%s", answer);
+	json_decref(stage.status);
+	stage.status = json_pack("{s:s}", "name", "a\303\244b");
+	answer = get(stage.client, "/v1/agent", "");
+	cr_expect(has(answer, "{\"name\":\"a\303\244b\"}"), "%s", answer);
+	json_decref(stage.status);
+	stage.status = NULL;
+}
+
 Test(api_routes, a_number_of_the_history_has_a_form)
 {
 	static const char *const bad[] = { "nan", "-0.5", "x",
