@@ -139,18 +139,21 @@ static void report_data(const struct cache_entry *entry, bool known)
 static void set_value(
 	struct cache_entry *entry, const struct registry_value *value, bool is_another)
 {
+	struct cache_store *store = entry->store;
 	size_t before = entry_bytes(entry);
 	const struct registry_value *old = entry->value;
+	store->unconfirmed -= is_unconfirmed(entry);
 	entry->value = registry_value_hold(value);
+	store->unconfirmed += is_unconfirmed(entry);
 	registry_value_release(old);
 	if (is_another) {
 		entry->content = CACHE_CONTENT_UNSEEN;
 		entry->hidden = entry->kind == CACHE_DATA && value->data &&
 			json_has_hidden(value->data, value->data_len);
-		entry->store->generation++;
+		store->generation++;
 		report_data(entry, !value->code);
 	}
-	cache_charge(entry->store->table, before, entry_bytes(entry));
+	cache_charge(store->table, before, entry_bytes(entry));
 }
 
 /* Nobody sees the data of a node that cannot be read as a record. */
@@ -331,9 +334,7 @@ static void on_state(
 		entry->changed = true;
 	}
 	entry->awaited = false;
-	store->unconfirmed -= is_unconfirmed(entry);
 	set_value(entry, value, changed);
-	store->unconfirmed += is_unconfirmed(entry);
 	if (store->heard->state == REGISTRY_CONNECTED) {
 		set_state(entry, CACHE_LIVE);
 	} else { /* it was on its way when the registry went away */

@@ -55,11 +55,66 @@ void cache_stage_open(struct cache_stage *stage, const struct cache_options *giv
 	cache_stage_open_at(stage, "dir:/here", given);
 }
 
+static void check(bool holds, const char *what)
+{
+	if (!holds) {
+		fprintf(stderr, "the cache is empty, and yet: %s\n", what);
+		abort();
+	}
+}
+
+#define CHECK(condition) check(condition, #condition)
+
+void cache_stage_check_accounts(struct cache *cache)
+{
+	size_t buckets = cache->table.bucket_count * sizeof(*cache->table.buckets);
+	cache_warm_set(&cache->follow, NULL, 0);
+	cache->table.max_bytes = 0;
+	for (int i = 0; i < 10000 && (cache->table.node_count > 0 || cache->turn.dirty); i++) {
+		cache->table.unpinned = true;
+		cache->turn.worked = 0;
+		cache_flush(cache);
+	}
+	CHECK(cache->table.node_count == 0);
+	CHECK(list_empty(&cache->table.order) && list_empty(&cache->table.pinned));
+	CHECK(cache->table.bytes == sizeof(*cache) + buckets);
+	CHECK(cache->store.entry_count == 0);
+	CHECK(cache->store.unconfirmed == 0);
+	CHECK(list_empty(&cache->store.queue) && list_empty(&cache->store.doubted));
+	CHECK(cache->follow.wide == 0 && cache->follow.stale == 0);
+	CHECK(list_empty(&cache->follow.due));
+	CHECK(list_empty(&cache->heard.waits));
+	CHECK(cache->searches.walks == 0 && cache->searches.asked == 0);
+	CHECK(list_empty(&cache->searches.queue) && list_empty(&cache->searches.observed));
+	CHECK(list_empty(&cache->answers.builds));
+}
+
+/* A test that ends in the middle of something has nothing to account for. */
+static bool is_in_use(const struct cache *cache)
+{
+	bool used = !list_empty(&cache->follow.observers) || !list_empty(&cache->heard.waits);
+	for (struct cache_node *node = cache_node_next(&cache->table, NULL); node && !used;
+		node = cache_node_next(&cache->table, node)) {
+		used = cache_answers_waited(node);
+	}
+	return used;
+}
+
 void cache_stage_close(struct cache_stage *stage)
 {
+	if (stage->cache) {
+		cache_warm_set(&stage->cache->follow, NULL, 0);
+		if (!is_in_use(stage->cache)) {
+			cache_stage_check_accounts(stage->cache);
+		}
+	}
 	cache_destroy(stage->cache);
 	stage->cache = NULL;
 	registry_close(stage->registry);
+	if (!stage->shares_loop && ev_run(stage->loop, EVRUN_NOWAIT)) {
+		fprintf(stderr, "the cache has ended, and something goes on\n");
+		abort();
+	}
 	ev_loop_destroy(stage->loop);
 }
 

@@ -10,7 +10,8 @@ struct cache_stage {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct cache *cache;
-	int64_t now_ms; /* the registry's time; a test may let time pass */
+	int64_t now_ms;   /* the registry's time; a test may let time pass */
+	bool shares_loop; /* something else may go on when the cache has ended */
 };
 
 /* The outcome of a lookup. */
@@ -32,6 +33,12 @@ void cache_stage_open(struct cache_stage *stage, const struct cache_options *opt
 void cache_stage_open_at(
 	struct cache_stage *stage, const char *url, const struct cache_options *options);
 void cache_stage_close(struct cache_stage *stage);
+/*
+ * Evicts everything, and aborts when something is left then, or was not given back. Nobody may wait
+ * for the cache or observe it, but paths that are to be warm are let go. cache_stage_close() does
+ * it, too, unless somebody is left.
+ */
+void cache_stage_check_accounts(struct cache *cache);
 /* Everything happens that can happen now. */
 void cache_stage_turn(struct cache_stage *stage);
 

@@ -52,6 +52,7 @@ static struct stage *open_stage(struct stage *stage)
 {
 	make_folder();
 	cache_stage_open(&stage->cache, &(struct cache_options){ .resync_ms = 600000 });
+	stage->cache.shares_loop = true;
 	memory_put(stage->cache.registry, "/users", "");
 	memory_put(stage->cache.registry, "/users/joe", "");
 	memory_put(stage->cache.registry, "/users/joe/web", "");
