@@ -41,6 +41,36 @@ STAGED(a_cancelled_lookup_is_not_answered)
 	cache_cancel(&second.wait);
 }
 
+static void silence(void *context, const struct registry_task *task, struct err *err)
+{
+	struct cache_stage *stage = context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_CHILDREN) {
+		memory_set_answering(stage->registry, false);
+	}
+}
+
+STAGED(children_that_are_known_count_while_they_are_read_again)
+{
+	struct cache_outcome outcome;
+	const struct cache_query query = { .path = "/s",
+		.kind = CACHE_RECORDS,
+		.max_age_ms = -1,
+		.now_ms = clock_monotonic_ms() };
+	memory_put(stage->registry, "/s/b", cache_stage_record("two"));
+	memory_put(stage->registry, "/s/c", cache_stage_record("three"));
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
+	memory_on_task(stage->registry, silence, stage);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s", CACHE_RECORDS, "", true), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 0);
+	const struct cache_answer *known = cache_known(stage->cache, &query, clock_monotonic_ms());
+	cr_assert_not_null(known);
+	cr_assert(strstr(known->body, "/s/a") && strstr(known->body, "/s/c"), "%s", known->body);
+	cache_cancel(&outcome.wait);
+}
+
 STAGED(a_cancelled_search_is_not_walked)
 {
 	struct cache_outcome outcome;

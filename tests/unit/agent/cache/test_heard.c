@@ -566,6 +566,20 @@ Test(cache_heard, a_cache_may_end_while_it_waits_for_the_server)
 	cache_stage_close(&stage);
 }
 
+Test(cache_heard, a_cache_may_end_while_the_server_is_silent)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_set_answering(stage.registry, false);
+	wait_to_confirm(&stage, &waiting);
+	clock_shift_ms += 60 * 1000;
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 1);
+	cr_assert_eq(stage.cache->heard.confirmation, CACHE_SILENT);
+	cache_stage_close(&stage); /* and nothing goes on */
+}
+
 /* ---- the numbers for streams, the shared map and containers ---- */
 
 Test(cache_heard, the_age_of_what_was_heard_and_the_end_of_hits_are_for_others_to_use)

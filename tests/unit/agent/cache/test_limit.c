@@ -203,6 +203,31 @@ STAGED(an_observed_path_stays_until_nobody_observes_it, 600000)
 	cr_assert_not(is_known(stage, "/n0"));
 }
 
+static void count_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)path;
+	(void)record;
+	*(int *)context += event == CACHE_UPDATED;
+}
+
+STAGED(an_observed_path_that_is_absent_stays_too, 600000)
+{
+	int events = 0;
+	struct cache_observer observer = {
+		.scope = CACHE_SELF, .on_event = count_event, .context = &events
+	};
+	cache_observe(stage->cache, "/none", &observer);
+	cache_stage_turn(stage);
+	for (int i = 1; i < RECORDS; i++) {
+		load(stage, i);
+	}
+	cr_assert_gt(stats_of(stage).evictions, 0);
+	memory_put(stage->registry, "/none", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	cr_assert_eq(events, 1);
+	cache_unobserve(&observer);
+}
+
 STAGED(a_smaller_limit_holds_at_once, 600000)
 {
 	for (int i = 0; i < 100; i++) {
@@ -301,6 +326,26 @@ STAGED(a_path_that_a_tree_saw_come_and_go_is_forgotten, 600000)
 		cache_stage_turn(stage);
 	}
 	cr_assert_eq(stats_of(stage).paths, paths);
+	cache_unobserve(&observer);
+}
+
+STAGED(a_path_that_was_looked_up_is_forgotten_when_the_list_lacks_it, 600000)
+{
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	size_t paths = stats_of(stage).paths;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	memory_be_late(stage->registry, "/s");
+	memory_remove(stage->registry, "/s/a");
+	cache_stage_turn(stage);
+	cr_assert_eq(stats_of(stage).paths, paths, "the list still names it");
+	memory_answer_late(stage->registry);
+	cache_stage_turn(stage);
+	cr_assert_eq(stats_of(stage).paths, paths - 1);
 	cache_unobserve(&observer);
 }
 
