@@ -82,5 +82,5 @@ int directory_make(const char *path, const struct directory_owner *owner, struct
 int directory_make_for(const char *path, const struct directory_owner *owner, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
-	return slash && slash > path ? make(path, (size_t)(slash - path), owner, err) : 0;
+	return slash ? make(path, (size_t)(slash - path), owner, err) : 0;
 }

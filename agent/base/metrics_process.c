@@ -38,14 +38,13 @@ static void write_sample(
 static int read_stat(unsigned long long *start_ticks, unsigned long long *virtual_bytes,
 	long long *resident_pages)
 {
-	char text[2048];
+	char text[2048] = { 0 };
 	FILE *file = fopen("/proc/self/stat", "re");
 	if (!file) {
 		return -1;
 	}
-	size_t len = fread(text, 1, sizeof(text) - 1, file);
+	(void)!fread(text, 1, sizeof(text) - 1, file);
 	fclose(file);
-	text[len] = '\0';
 	const char *rest = strrchr(text, ')');
 	/* Behind it: state, 18 numbers, starttime, vsize, rss. */
 	return rest &&

@@ -59,7 +59,7 @@ static size_t add_whole_lines(struct tcp_ports *ports, char *text, size_t len)
 
 static int read_all(struct tcp_ports *ports, int fd, const char *file, struct err *err)
 {
-	static char text[CHUNK_BYTES + 1];
+	static char text[CHUNK_BYTES];
 	size_t len = 0;
 	size_t total = 0;
 	ssize_t n;

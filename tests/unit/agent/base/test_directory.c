@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/base/directory.h"
@@ -119,4 +120,55 @@ Test(directory, for_another_the_path_has_to_be_absolute_and_of_a_length)
 	path[PATH_MAX] = '\0';
 	err = (struct err)ERR_INIT;
 	cr_expect(eq(int, directory_make(path, &owner, &err), BERTH_FAILED));
+	cr_expect(eq(int, err.msg[0], '/'), "it is not tried: %s", err.msg);
+}
+
+Test(directory, an_empty_path_is_nothing_to_make)
+{
+	const struct directory_owner owner = { geteuid(), getegid() };
+	struct err err = ERR_INIT;
+	char *empty = strdup("");
+	cr_expect(zero(int, directory_make(empty, NULL, &err)), "%s", err.msg);
+	cr_expect(zero(int, directory_make(empty, &owner, &err)), "%s", err.msg);
+	cr_expect(zero(int, directory_make_for("/", &owner, &err)), "%s", err.msg);
+	free(empty);
+}
+
+Test(directory, an_existing_one_is_good_where_strangers_can_write)
+{
+	const struct directory_owner owner = { geteuid(), getegid() };
+	struct err err = ERR_INIT;
+	cr_assert(zero(int, mkdir(in("open"), 0777)));
+	cr_assert(zero(int, mkdir(in("open/a"), 0700)));
+	cr_assert(zero(int, chmod(in("open"), 0777)));
+	cr_expect(zero(int, directory_make(in("open/a"), &owner, &err)), "%s", err.msg);
+}
+
+/* In a child, whose root is the folder and stays so. */
+static int make_below_root(const char *path, mode_t mode_of_root)
+{
+	const struct directory_owner owner = { geteuid(), getegid() };
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		struct err err = ERR_INIT;
+		bool ready = chmod(folder, mode_of_root) == 0 && chroot(folder) == 0 &&
+			chdir("/") == 0;
+		_exit(ready ? directory_make(path, &owner, &err) != 0 : 2);
+	}
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(ne(int, WIFEXITED(status), 0));
+	return WEXITSTATUS(status);
+}
+
+Test(directory, the_root_counts_too_when_a_directory_is_made_in_it)
+{
+	const struct directory_owner owner = { geteuid(), getegid() };
+	struct err err = ERR_INIT;
+	rights_needed("users");
+	cr_expect(zero(int, directory_make(in("first"), &owner, &err)), "%s", err.msg);
+	cr_expect(zero(int, make_below_root("/good", 0755)));
+	expect("good", 0755, geteuid());
+	cr_expect(eq(int, make_below_root("/bad", 0777), 1));
+	cr_expect(ne(int, access(in("bad"), F_OK), 0));
 }

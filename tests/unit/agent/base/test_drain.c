@@ -40,6 +40,7 @@ Test(drain, survives_as_json)
 	struct drain loaded = { 0 };
 	cr_assert(drain_from_json(&loaded, json, 110));
 	cr_assert(loaded.active);
+	cr_assert(eq(dbl, loaded.since, 100));
 	cr_assert(eq(dbl, loaded.until, 130));
 	cr_assert(eq(str, loaded.reason, "upgrade"));
 	json_decref(json);

@@ -10,10 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
@@ -22,6 +25,9 @@ static struct ev_loop *loop;
 static struct file_queue *queue;
 static char told[200]; /* the names of the jobs whose on_done came, and how they ended */
 static bool no_processes;
+static bool no_pipes;
+static bool orphaned; /* as if the agent died while it made a child */
+static bool unended;  /* a message that came without its end */
 static int forks;
 
 static const char *path_of(const char *name)
@@ -33,11 +39,12 @@ static const char *path_of(const char *name)
 
 /* ---- a disk that hangs ---- */
 
-/* While the FIFO "hangs" is there, and nobody has it open, every child waits at this place. */
+/* While the FIFO "hangs" is there, and nobody has it open, every child waits with its new file. */
 int fsync(int fd)
 {
-	(void)fd;
-	int gate = open(path_of("hangs"), O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+	int gate = is_file ? open(path_of("hangs"), O_RDONLY | O_CLOEXEC) : -1;
 	if (gate >= 0) {
 		close(gate);
 	}
@@ -69,6 +76,24 @@ pid_t fork(void)
 	return no_processes ? -1 : next();
 }
 
+int pipe2(int ends[2], int flags)
+{
+	errno = EMFILE;
+	return no_pipes ? -1 : (int)syscall(SYS_pipe2, ends, flags);
+}
+
+pid_t getppid(void)
+{
+	return orphaned ? 1 : (pid_t)syscall(SYS_getppid);
+}
+
+/* 0 would be this program and its children. */
+int kill(pid_t pid, int signal)
+{
+	cr_assert_neq(pid, 0);
+	return (int)syscall(SYS_kill, pid, signal);
+}
+
 /* ---- the stage ---- */
 
 static void open_stage(void)
@@ -92,6 +117,7 @@ TestSuite(file_queue, .init = open_stage, .fini = close_stage);
 
 static void on_done(void *context, const struct err *err)
 {
+	unended = unended || !memchr(err->msg, '\0', sizeof(err->msg));
 	size_t len = strlen(told);
 	snprintf(told + len, sizeof(told) - len, "%s%s ", (const char *)context,
 		err->code ? " failed" : "");
@@ -160,6 +186,30 @@ Test(file_queue, a_failure_is_told)
 {
 	add("one", FILE_REPLACE, "no/file", "text");
 	run_until_told("one failed ");
+}
+
+Test(file_queue, a_failure_with_a_long_path_is_told_as_far_as_there_is_room)
+{
+	char name[600];
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	name[100] = name[200] = name[300] = name[400] = '/';
+	struct file_work work = { .step = FILE_COMMIT,
+		.temporary = allocate_text("/none"),
+		.path = allocate_format("/%s", name) };
+	file_queue_add(queue, &work, on_done, (void *)(uintptr_t) "one");
+	run_until_told("one failed ");
+	cr_expect_not(unended);
+}
+
+Test(file_queue, a_prepared_file_stays_until_it_is_committed)
+{
+	add("one", FILE_PREPARE, "file", "text");
+	run_until_told("one ");
+	cr_expect_str_eq(content(".file.new"), "text");
+	add("two", FILE_COMMIT, "file", NULL);
+	run_until_told("one two ");
+	cr_expect_str_eq(content("file"), "text");
 }
 
 Test(file_queue, the_loop_goes_on_while_the_disk_hangs)
@@ -231,8 +281,25 @@ Test(file_queue, more_files_than_children_are_all_written)
 		add("x", FILE_REPLACE, name, "text");
 		strcat(expected, "x ");
 	}
+	cr_assert_eq(forks, FILE_CHILDREN);
 	int gate = release();
-	run_until_told(expected);
+	for (int i = 0; i < FILE_CHILDREN; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "file%d", i);
+		while (strcmp(content(name), "text") != 0) {
+			usleep(1000);
+		}
+	}
+	hang();
+	close(gate);
+	while (forks < 2 * FILE_CHILDREN) {
+		ev_run(loop, EVRUN_ONCE);
+	}
+	cr_assert_eq(forks, 2 * FILE_CHILDREN);
+	gate = release();
+	cr_assert(file_queue_wait(queue, 60000));
+	cr_assert_str_eq(told, expected);
+	cr_assert_eq(forks, FILES);
 	for (int i = 0; i < FILES; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "file%d", i);
@@ -324,14 +391,95 @@ Test(file_queue, a_file_whose_children_are_all_killed_is_a_failure)
 	cr_assert_str_eq(content("file"), "absent");
 }
 
-Test(file_queue, without_processes_the_loop_does_the_work)
+static void write_without(bool *what, const char *text)
 {
-	no_processes = true;
-	add("one", FILE_REPLACE, "file", "text");
+	int before = descriptors_count();
+	*told = '\0';
+	*what = true;
+	add("one", FILE_REPLACE, "file", text);
 	cr_assert_str_eq(told, ""); /* never from inside the call */
 	run_until_told("one ");
-	no_processes = false;
-	cr_assert_str_eq(content("file"), "text");
+	*what = false;
+	cr_assert_str_eq(content("file"), text);
+	cr_assert_eq(descriptors_count(), before);
+}
+
+Test(file_queue, without_processes_the_loop_does_the_work)
+{
+	add("one", FILE_REMOVE, "file", NULL); /* what the loop itself opens is open */
+	run_until_told("one ");
+	write_without(&no_processes, "first");
+	write_without(&no_pipes, "second");
+	cr_expect_eq(forks, 1);
+}
+
+/* The death of its agent, which would kill it, may have come before it could say so. */
+Test(file_queue, a_child_whose_agent_has_died_does_nothing)
+{
+	orphaned = true;
+	add("one", FILE_REPLACE, "file", "text");
+	run_until_told("one failed ");
+	orphaned = false;
+	cr_expect_str_eq(content("file"), "absent");
+	cr_expect_str_eq(content(".file.new"), "absent");
+}
+
+static bool has_descriptor(pid_t pid, int fd)
+{
+	char link[64];
+	char target[SCRATCH_PATH];
+	snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, fd);
+	return readlink(link, target, sizeof(target)) > 0;
+}
+
+Test(file_queue, a_child_has_none_of_the_agents_descriptors_but_stderr)
+{
+	int first = dup2(STDERR_FILENO, 700);
+	int second = dup2(STDERR_FILENO, 3 + descriptors_count());
+	hang();
+	add("one", FILE_REPLACE, "file", "text");
+	pid_t child = child_at_work();
+	cr_expect(has_descriptor(child, STDERR_FILENO));
+	cr_expect_not(has_descriptor(child, first));
+	cr_expect_not(has_descriptor(child, second));
+	close(first);
+	close(second);
+	int gate = release();
+	run_until_told("one ");
+	close(gate);
+}
+
+/* An agent without the lock, which is killed while a child of it is at work; returns the child. */
+static pid_t leave_a_child_behind(void)
+{
+	int ends[2];
+	int pid = 0;
+	cr_assert_eq(pipe(ends), 0);
+	pid_t agent = fork();
+	if (agent == 0) {
+		add("one", FILE_REPLACE, "file", "text");
+		pid = child_at_work();
+		_exit(write(ends[1], &pid, sizeof(pid)) != sizeof(pid));
+	}
+	close(ends[1]);
+	cr_assert_eq(read(ends[0], &pid, sizeof(pid)), sizeof(pid));
+	close(ends[0]);
+	cr_assert_eq(waitpid(agent, NULL, 0), agent);
+	return pid;
+}
+
+Test(file_queue, without_the_lock_a_child_dies_with_its_agent)
+{
+	int status = 0;
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	hang();
+	pid_t child = leave_a_child_behind();
+	for (int i = 0; i < 10000 && waitpid(child, &status, WNOHANG) == 0; i++) {
+		usleep(1000);
+	}
+	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%d", status);
+	close(release());
+	cr_expect_str_eq(content("file"), "absent");
 }
 
 /* ---- the end ---- */
@@ -359,6 +507,26 @@ Test(file_queue, the_end_waits_for_a_disk_that_is_slow)
 	waitpid(helper, NULL, 0);
 }
 
+/* A child outlives the agent. */
+Test(file_queue, the_end_begins_what_waits_for_a_file_that_is_ready)
+{
+	hang();
+	add("one", FILE_REPLACE, "file", "first");
+	pid_t child = child_at_work();
+	int gate = release();
+	siginfo_t ended;
+	cr_assert_eq(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
+	close(gate);
+	hang();
+	add("two", FILE_REPLACE, "file", "second");
+	cr_expect_not(file_queue_wait(queue, 0));
+	cr_expect_str_eq(told, "one ");
+	cr_expect_eq(forks, 2);
+	gate = release();
+	run_until_told("one two ");
+	close(gate);
+}
+
 Test(file_queue, the_end_does_not_wait_for_a_disk_that_hangs)
 {
 	add("one", FILE_REPLACE, "file", "old");
@@ -366,6 +534,7 @@ Test(file_queue, the_end_does_not_wait_for_a_disk_that_hangs)
 	hang();
 	add("two", FILE_REPLACE, "file", "new");
 	add("three", FILE_REPLACE, "other", "new");
+	add("four", FILE_REPLACE, "file", "newer"); /* it waits, and has no child */
 	pid_t child = child_at_work();
 	cr_assert_not(file_queue_wait(queue, 1));
 	file_queue_destroy(queue);

@@ -180,6 +180,39 @@ Test(file_work, that_is_passing_waits_for_no_disk)
 	cr_assert_str_eq(content(temporary), "absent");
 }
 
+Test(file_work, a_step_that_fails_says_which_one_and_changes_nothing)
+{
+	static const struct {
+		const char *kind;
+		int error;
+		const char *says;
+		enum file_step step;
+	} calls[] = { { "open", EMFILE, "cannot make /", FILE_PREPARE },
+		{ "write", ENOSPC, "cannot write /", FILE_PREPARE },
+		{ "stat", EIO, "cannot set owner and mode of /", FILE_PREPARE },
+		{ "chmod", EPERM, "cannot set owner and mode of /", FILE_PREPARE },
+		{ "fsync", EIO, "cannot save /", FILE_PREPARE },
+		{ "close", EIO, "cannot write /", FILE_PREPARE },
+		{ "rename", EIO, "cannot put /", FILE_REPLACE } };
+	do_step(FILE_REPLACE, "old");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (enum file_step step = calls[i].step; step <= FILE_REPLACE; step++) {
+			struct err err = ERR_INIT;
+			if (step == FILE_COMMIT) {
+				continue;
+			}
+			failing_arm(calls[i].kind, 1, calls[i].error);
+			int code = try_step(step, "the ", "new", &err);
+			cr_assert(failing_disarm());
+			cr_expect_eq(code, BERTH_FAILED, "%s", calls[i].kind);
+			cr_expect(strstr(err.msg, calls[i].says) == err.msg, "%s", err.msg);
+			cr_expect(strstr(err.msg, strerror(calls[i].error)), "%s", err.msg);
+			cr_expect_str_eq(content(path), "old");
+			cr_expect_str_eq(content(temporary), "absent");
+		}
+	}
+}
+
 static int write_and_remove(void *context)
 {
 	(void)context;
@@ -200,10 +233,11 @@ Test(file_work, a_file_is_given_to_its_owner)
 		uid_t user;
 		gid_t group;
 		unsigned expected_user, expected_group;
-	} cases[] = { { 4711, 4712, 4711, 4712 }, { 4711, (gid_t)-1, 4711, 0 },
-		{ (uid_t)-1, 4712, 0, 4712 }, { (uid_t)-1, (gid_t)-1, 0, 0 }, { 0, 0, 0, 0 } };
+	} cases[] = { { 4711, 4712, 4711, 4712 }, { 4711, (gid_t)-1, 4711, 4713 },
+		{ (uid_t)-1, 4712, 0, 4712 }, { (uid_t)-1, (gid_t)-1, 0, 4713 }, { 0, 0, 0, 0 },
+		{ (uid_t)-1, 0, 0, 0 }, { 0, (gid_t)-1, 0, 4713 } };
 	rights_needed("users");
-	cr_assert_eq(setegid(0), 0);
+	cr_assert_eq(setegid(4713), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct err err = ERR_INIT;
 		struct stat status;

@@ -74,11 +74,11 @@ Test(history, cuts_long_texts_between_characters)
 		strcat(why, "\xc3\xa9");
 	}
 	add(1, "a", "b", why);
-	add(2, "a", "b", "\xff not UTF-8");
+	add(2, "a", "b", "\xff not UTF-8\tand\n");
 	json_t *list = history_json(history, true);
 	cr_assert_eq(json_array_size(list), 2);
 	cr_assert_gt(strlen(text_at(list, 0, "why")), 100);
-	cr_assert_str_eq(text_at(list, 1, "why"), "? not UTF-8");
+	cr_assert_str_eq(text_at(list, 1, "why"), "? not UTF-8\tand\n");
 	json_decref(list);
 }
 
@@ -146,6 +146,25 @@ Test(history, attempts_are_one_entry_with_the_last_reason)
 	json_decref(list);
 }
 
+Test(history, a_retry_of_another_is_not_a_repetition)
+{
+	const struct transition other = {
+		.subject = "db", .from = "a", .to = "b", .why = "again", .retry = true
+	};
+	cr_expect_eq(retry(1, "a", "b", "again"), 1);
+	cr_expect_eq(history_add(history, 2, &other), 1);
+	cr_expect_eq(history_add(history, 3, &other), 2);
+	for (int i = 0; i < 3; i++) { /* transitions of others do not count as its own */
+		cr_expect_eq(add(4, "x", "y", ""), 1);
+		cr_expect_eq(history_add(history, 5, &other), 3 + (unsigned)i);
+	}
+	json_t *list = history_json(history, true);
+	cr_assert_eq(json_array_size(list), 5);
+	cr_expect_str_eq(text_at(list, 0, "subject"), "web");
+	cr_expect_str_eq(text_at(list, 4, "subject"), "db");
+	json_decref(list);
+}
+
 Test(history, only_retries_are_merged)
 {
 	for (int i = 0; i < 4; i++) {
@@ -171,6 +190,9 @@ Test(history, takes_up_what_was_saved_before_what_is_there)
 	cr_assert_eq(json_array_size(list), 2);
 	cr_assert(json_equal(json_array_get(list, 0), json_array_get(saved, 0)));
 	cr_assert_str_eq(text_at(list, 1, "why"), "new");
+	char *text = history_text(history);
+	cr_assert_not_null(strstr(text, "\"new\"}]"), "%s", text);
+	free(text);
 	json_decref(list);
 	json_decref(saved);
 }
@@ -235,6 +257,7 @@ Test(history, a_saved_repetition_is_one_of_more_than_once)
 		{ ",\"count\":0,\"first\":3", 0, 0 },
 		{ ",\"count\":-2,\"first\":3", 0, 0 },
 		{ ",\"count\":2,\"first\":3", 3, 2 },
+		{ ",\"count\":2", 0, 2 },
 		{ ",\"count\":4294967295,\"first\":3", 3, 4294967295. },
 		{ ",\"count\":4294967296,\"first\":3", 0, 0 },
 	};

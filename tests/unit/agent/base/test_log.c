@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/base/log.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 
 static char path[SCRATCH_PATH];
@@ -60,6 +61,8 @@ Test(log, a_line_has_a_level_a_subject_and_a_message)
 	cr_expect_str_eq(behind_time(logged()), "warn  check db: 1 of 3\n");
 	log_at(LOG_LEVEL_ERROR, "agent", "no %s", "room");
 	cr_expect_str_eq(behind_time(logged()), "error agent: no room\n");
+	log_info("a \"b\" \\", "c \"d\" \\");
+	cr_expect_str_eq(behind_time(logged()), "info  a \"b\" \\: c \"d\" \\\n");
 }
 
 Test(log, only_what_is_grave_enough_is_written)
@@ -133,6 +136,34 @@ Test(log, a_message_that_is_too_long_is_cut_and_errno_is_kept)
 	cr_expect_eq(errno, ENOSPC);
 	cr_expect_lt(strlen(logged()), 8192);
 	free(message);
+}
+
+static const struct timespec *stopped_at;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (!stopped_at) {
+		return (int)syscall(CLOCK_CALL, clock, now);
+	}
+	*now = *stopped_at;
+	return 0;
+}
+
+Test(log, its_time_has_milliseconds)
+{
+	static const struct {
+		struct timespec time;
+		const char *text;
+	} cases[] = { { { 0, 0 }, "1970-01-01T00:00:00.000Z info  a: b\n" },
+		{ { 1000000000, 999999999 }, "2001-09-09T01:46:40.999Z info  a: b\n" },
+		{ { 1000000000, 7000000 }, "2001-09-09T01:46:40.007Z info  a: b\n" },
+		{ { 1000000000, 999000000 }, "2001-09-09T01:46:40.999Z info  a: b\n" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		stopped_at = &cases[i].time;
+		log_info("a", "b");
+		cr_expect_str_eq(logged(), cases[i].text);
+	}
+	stopped_at = NULL;
 }
 
 Test(log, its_time_is_that_of_the_wall_clock)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/notify.h"
@@ -82,6 +83,59 @@ Test(notify, an_abstract_socket_is_one_too)
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/notify", folder);
 }
 
+/* The kernel takes a path that fills its room, but not every program does. */
+Test(notify, a_path_of_a_socket_has_a_length)
+{
+	char path[sizeof(address.sun_path) + 1];
+	close(manager);
+	unlink(address.sun_path);
+	snprintf(path, sizeof(path), "%.80s/%0*d", folder,
+		(int)(sizeof(path) - 2 - strnlen(folder, 80)), 0);
+	cr_assert_eq(strlen(path), sizeof(address.sun_path));
+	memcpy(address.sun_path, path, sizeof(address.sun_path));
+	bind_manager(sizeof(address));
+	setenv("NOTIFY_SOCKET", path, 1);
+	notify_init(-1);
+	notify_ready();
+	cr_expect_str_empty(heard());
+	close(manager);
+	unlink(path);
+
+	path[sizeof(path) - 2] = '\0';
+	address.sun_path[sizeof(path) - 2] = '\0';
+	bind_manager(sizeof(address));
+	setenv("NOTIFY_SOCKET", path, 1);
+	notify_init(-1);
+	notify_ready();
+	cr_expect_str_eq(heard(), "READY=1");
+}
+
+Test(notify, a_reload_has_the_time_of_its_beginning)
+{
+	struct timespec times[2];
+	long long shown;
+	notify_init(-1);
+	clock_gettime(CLOCK_MONOTONIC, &times[0]);
+	notify_reloading();
+	clock_gettime(CLOCK_MONOTONIC, &times[1]);
+	const char *text = heard();
+	cr_assert_eq(sscanf(text, "RELOADING=1\nMONOTONIC_USEC=%lld", &shown), 1, "%s", text);
+	cr_expect_geq(shown, times[0].tv_sec * 1000000LL + times[0].tv_nsec / 1000, "%s", text);
+	cr_expect_leq(shown, times[1].tv_sec * 1000000LL + times[1].tv_nsec / 1000, "%s", text);
+}
+
+Test(notify, a_long_status_is_cut)
+{
+	char status[1000];
+	memset(status, 'a', sizeof(status) - 1);
+	status[sizeof(status) - 1] = '\0';
+	notify_init(-1);
+	notify_status("%s", status);
+	const char *text = heard();
+	cr_expect_eq(strlen(text), 511);
+	cr_expect_eq(strncmp(text, "STATUS=aaa", 10), 0, "%s", text);
+}
+
 Test(notify, without_a_manager_nothing_is_sent)
 {
 	static char too_long[200];
@@ -135,7 +189,11 @@ Test(notify, s6_gets_a_line_once)
 	cr_expect_eq(fcntl(ends[1], F_GETFD), FD_CLOEXEC);
 	notify_ready();
 	cr_expect_lt(fcntl(ends[1], F_GETFD), 0, "it is closed");
+	cr_assert_eq(dup2(ends[0], ends[1]), ends[1]); /* the number is another file's now */
+	cr_assert_eq(dup2(ends[0], 0), 0);
 	notify_ready();
+	cr_expect_eq(fcntl(ends[1], F_GETFD), 0);
+	cr_expect_geq(fcntl(0, F_GETFD), 0);
 	cr_expect_eq(read(ends[0], text, sizeof(text)), 1);
 	cr_expect_eq(text[0], '\n');
 	cr_expect_eq(read(ends[0], text, sizeof(text)), 0);

@@ -1,8 +1,18 @@
 #include "agent/base/random.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static bool refused;
+
+ssize_t getrandom(void *bytes, size_t len, unsigned flags)
+{
+	return refused ? -1 : (ssize_t)syscall(SYS_getrandom, bytes, len, flags);
+}
 
 Test(random, jitter_is_between_half_and_the_whole)
 {
@@ -34,4 +44,13 @@ Test(random, two_processes_have_different_numbers)
 		close(ends[1]);
 	}
 	cr_assert_neq(first[0], first[1]);
+}
+
+Test(random, a_kernel_without_numbers_is_not_the_same_one_everywhere)
+{
+	unsigned short nothing[3] = { 0 };
+	double first = erand48(nothing);
+	refused = true;
+	cr_assert_neq(random_unit(), first);
+	cr_assert_neq(random_unit(), random_unit());
 }

@@ -43,6 +43,22 @@ Test(registry_loop, hears_the_registry_after_the_kernel_refused_to_watch_it)
 	memory_put(registry, "/a", "");
 	RUN_UNTIL(loop, states == 2);
 	registry_loop_finish(&driver);
+	cr_expect_not(ev_run(loop, EVRUN_NOWAIT), "nothing is active");
+	registry_close(registry);
+	ev_loop_destroy(loop);
+}
+
+Test(registry_loop, the_registry_is_heard_before_the_loop_runs)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct registry *registry = memory_open("begin", &(struct registry_options){ 0 });
+	struct registry_loop driver;
+	registry_loop_init(&driver, loop, registry);
+	cr_expect_neq(registry_state(registry), REGISTRY_CONNECTED);
+	registry_loop_begin(&driver);
+	cr_expect_eq(registry_state(registry), REGISTRY_CONNECTED);
+	registry_loop_finish(&driver);
+	cr_expect_not(ev_run(loop, EVRUN_NOWAIT), "nothing is active");
 	registry_close(registry);
 	ev_loop_destroy(loop);
 }
@@ -86,6 +102,7 @@ Test(registry_loop, does_what_became_due_while_the_machine_was_suspended)
 	}
 	cr_assert_eq(due_ms, INT64_MAX);
 	registry_loop_finish(&driver);
+	cr_expect_not(ev_run(loop, EVRUN_NOWAIT), "nothing is active");
 	registry_close(registry);
 	ev_loop_destroy(loop);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/base/state_dir.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
@@ -177,12 +178,104 @@ Test(state_dir, waits_for_a_predecessor_that_is_about_to_end)
 	failing_arm("lock", 1, EWOULDBLOCK);
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(failing_disarm());
+	cr_assert_eq(save(&directory, 7), 0);
 	/* A process has it once. */
 	struct state_dir second;
+	int before = descriptors_count();
+	failing_arm("poll", 1, EINTR);
 	cr_assert_eq(state_dir_init(&second, path, -1, files, &err), BERTH_FILE_ALREADY_EXISTS);
+	cr_assert(failing_disarm(), "it pauses between its tries");
+	cr_assert_eq(descriptors_count(), before, "the lock file is closed");
 	cr_assert(strstr(err.msg, "another agent uses"), "%s", err.msg);
 	expect_empty(&second);
 	state_dir_finish(&directory);
+}
+
+/* A document of so many bytes. */
+static void write_document(size_t len)
+{
+	static const char head[] = "{\"number\":7,\"more\":\"";
+	struct err err = ERR_INIT;
+	char *text = malloc(len);
+	memset(text, 'x', len);
+	memcpy(text, head, strlen(head));
+	memcpy(text + len - 2, "\"}", 2);
+	cr_assert_eq(state_file_write(path, "drain", "drain", text, len, &err), 0, "%s", err.msg);
+	free(text);
+}
+
+Test(state_dir, a_document_has_a_largest_size)
+{
+	static const size_t most = 4 * 1024 * 1024;
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
+	write_document(most);
+	cr_expect_eq(load(&directory), 7);
+	write_document(most + 1);
+	cr_expect_eq(load(&directory), -1);
+	state_dir_finish(&directory);
+}
+
+Test(state_dir, a_document_lasts_unless_it_is_passing)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
+	failing_arm("fsync", 1, EIO); /* of the child */
+	cr_expect_eq(save_passing(&directory, 8), 0);
+	cr_expect_not(failing_disarm());
+	failing_arm("fsync", 1, EIO);
+	cr_expect_eq(save(&directory, 9), BERTH_FAILED);
+	cr_expect(failing_disarm());
+	cr_expect_eq(load(&directory), 8);
+	state_dir_finish(&directory);
+}
+
+Test(state_dir, its_lock_is_of_its_owner_alone)
+{
+	struct state_dir directory;
+	struct stat status;
+	char lock[sizeof(path) + 8];
+	struct err err = ERR_INIT;
+	umask(0);
+	int before = descriptors_count();
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
+	snprintf(lock, sizeof(lock), "%s/lock", path);
+	cr_assert_eq(stat(lock, &status), 0);
+	cr_expect_eq(status.st_mode & 07777, 0600);
+	cr_expect_eq(fcntl(directory.lock_fd, F_GETFD), FD_CLOEXEC);
+	cr_expect_eq(descriptors_count(), before + 1);
+	state_dir_finish(&directory);
+	cr_expect_eq(descriptors_count(), before);
+	char other[sizeof(path) + 8];
+	snprintf(other, sizeof(other), "%s/other", path);
+	cr_assert_eq(rename(lock, other), 0);
+	cr_assert_eq(symlink(other, lock), 0);
+	cr_expect_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
+	expect_empty(&directory);
+}
+
+/* The lock file is opened behind the elements of the path: this fails, once. */
+static void fail_to_open_the_lock(int error)
+{
+	uint64_t elements = 1;
+	for (const char *c = path; *c; c++) {
+		elements += *c == '/';
+	}
+	failing_arm("open", elements + 1, error);
+}
+
+Test(state_dir, whose_lock_cannot_be_opened_is_an_empty_one)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	fail_to_open_the_lock(EMFILE);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
+	cr_assert(failing_disarm());
+	cr_assert(strstr(err.msg, "cannot lock the state directory: /"), "%s", err.msg);
+	cr_assert(strstr(err.msg, "/lock: Too many open files"), "%s", err.msg);
+	expect_empty(&directory);
 }
 
 Test(state_dir, may_be_read_only)
@@ -192,12 +285,7 @@ Test(state_dir, may_be_read_only)
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert_eq(save(&directory, 7), 0);
 	state_dir_finish(&directory);
-	/* The lock file is opened behind the elements of the path. */
-	uint64_t elements = 1;
-	for (const char *c = path; *c; c++) {
-		elements += *c == '/';
-	}
-	failing_arm("open", elements + 1, EROFS);
+	fail_to_open_the_lock(EROFS);
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(failing_disarm());
 	cr_assert_eq(load(&directory), 7);

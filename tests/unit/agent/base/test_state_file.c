@@ -11,6 +11,7 @@
 
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
+#include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 
 static char directory[SCRATCH_PATH];
@@ -255,6 +256,109 @@ Test(state_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
 	}
 }
 
+Test(state_file, a_disk_that_cannot_be_read_is_not_a_damaged_file)
+{
+	static const struct {
+		const char *kind;
+		int error;
+		const char *says;
+	} calls[] = { { "open", EMFILE, "cannot open" }, { "stat", EIO, "fstat" },
+		{ "read", EIO, "cannot read it" } };
+	write_state("text");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		char *data = NULL;
+		size_t len = 7;
+		struct err err = ERR_INIT;
+		failing_arm(calls[i].kind, 1, calls[i].error);
+		int code = state_file_read(directory, "drain", "drain", 100, &data, &len, &err);
+		cr_assert(failing_disarm());
+		cr_expect_eq(code, BERTH_FAILED);
+		cr_expect_eq(err.code, BERTH_FAILED);
+		cr_expect(strstr(err.msg, calls[i].says), "%s", err.msg);
+		cr_expect(strstr(err.msg, strerror(calls[i].error)), "%s", err.msg);
+		cr_expect(!data && len == 7, "nothing is returned");
+	}
+}
+
+Test(state_file, a_file_may_come_in_pieces_and_after_a_signal)
+{
+	static const int errors[] = { 0, EINTR };
+	write_state("a text of some length");
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		failing_arm("read", 1, errors[i]);
+		char *data = read_state(0, 100);
+		cr_assert(failing_disarm());
+		cr_expect_str_eq(data, "a text of some length");
+		free(data);
+	}
+}
+
+Test(state_file, says_what_is_wrong_with_it)
+{
+	static const struct {
+		const char *raw;
+		const char *says;
+	} cases[] = { { "", "not a state file" }, { "berth-stat", "not a state file" },
+		{ "berth-state", "not a state file" },
+		{ "berth-state ", "of another version or kind than drain" },
+		{ "berth-state 2 drain 1 83dcefb7\n1", "of another version or kind than drain" },
+		{ "berth-state 1 cache 1 83dcefb7\n1", "of another version or kind than drain" },
+		{ "berth-state 1 drains 1 83dcefb7\n1", "of another version or kind than drain" },
+		{ "berth-state 1 drain 1 83dcefb7", "damaged: length or checksum" },
+		{ "berth-state 1 drain 1 83dcefb7\n", "damaged: length or checksum" },
+		{ "berth-state 1 drain 1 83dcefb8\n1", "damaged: length or checksum" },
+		{ "berth-state 1 drain 2 83dcefb7\n1", "damaged: length or checksum" },
+		{ "berth-state 1 drain 1 83dcefb7 \n1", "damaged: length or checksum" },
+		{ "berth-state 1 drain 1 83dcefb7\n1", "" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err err = ERR_INIT;
+		char *data = NULL;
+		size_t len = 0;
+		store_raw(cases[i].raw, strlen(cases[i].raw));
+		cr_assert_eq(chmod(file("drain"), 0600), 0);
+		int code = state_file_read(directory, "drain", "drain", 100, &data, &len, &err);
+		cr_expect_eq(code, *cases[i].says ? BERTH_INVALID_RECORD : 0, "%s: %s",
+			cases[i].raw, err.msg);
+		cr_expect(strstr(err.msg, cases[i].says), "%s: %s", cases[i].raw, err.msg);
+		free(data);
+	}
+}
+
+Test(state_file, a_file_that_is_too_long_is_refused_by_its_length)
+{
+	enum { HEADER = 128, MOST = 100 };
+	char raw[HEADER + MOST + 1];
+	memset(raw, 'x', sizeof(raw));
+	for (size_t more = 0; more < 2; more++) {
+		char *data = NULL;
+		size_t len = 0;
+		struct err err = ERR_INIT;
+		store_raw(raw, HEADER + MOST + more);
+		cr_expect_eq(state_file_read(directory, "drain", "drain", MOST, &data, &len, &err),
+			more ? BERTH_LIMIT_EXCEEDED : BERTH_INVALID_RECORD, "%s", err.msg);
+		cr_expect(strstr(err.msg, more ? "229 bytes; at most 228" : "not a state file"),
+			"%s", err.msg);
+	}
+}
+
+Test(state_file, stays_with_the_user_and_the_group_that_wrote_it)
+{
+	struct stat status;
+	rights_needed("users");
+	cr_assert_eq(setegid(4713), 0);
+	write_state("text");
+	cr_assert_eq(stat(file("drain"), &status), 0);
+	cr_expect_eq(status.st_gid, 4713);
+	cr_assert_eq(setegid(0), 0);
+	cr_assert_eq(chmod(directory, 0777), 0);
+	unlink(file("drain"));
+	cr_assert_eq(seteuid(4711), 0);
+	write_state("text");
+	cr_assert_eq(seteuid(0), 0);
+	cr_assert_eq(stat(file("drain"), &status), 0);
+	cr_expect_eq(status.st_uid, 4711);
+}
+
 static int write_and_remove(void *context)
 {
 	(void)context;
@@ -294,5 +398,6 @@ Test(state_file, the_checksum_is_a_known_one)
 	cr_expect_eq(
 		state_file_read(directory, "drain", "drain", sizeof(bytes) - 1, &data, &len, &err),
 		err.code);
-	cr_expect_neq(err.code, 0, "one byte more than allowed");
+	cr_expect_eq(err.code, BERTH_LIMIT_EXCEEDED, "one byte more than allowed");
+	cr_expect(strstr(err.msg, "content of 256 bytes; at most 255 are"), "%s", err.msg);
 }

@@ -71,13 +71,120 @@ Test(tcp_ports, finds_the_sockets_of_this_machine)
 	close(fd);
 }
 
+Test(tcp_ports, a_connection_is_one_whose_peer_can_still_send_or_receive)
+{
+	for (unsigned state = 1; state <= 12; state++) {
+		char line[100];
+		struct tcp_ports ports = { 0 };
+		snprintf(line, sizeof(line), "   1: 0100007F:0007 0100007F:C350 %02X 0\n", state);
+		tcp_ports_add_text(&ports, line);
+		cr_expect_eq(tcp_ports_has(ports.connected, 7),
+			state == 1 || state == 3 || state == 8, "%s", line);
+		cr_expect_eq(tcp_ports_has(ports.listening, 7), state == 10, "%s", line);
+	}
+}
+
 static char directory[] = "/tmp/tcp-ports-XXXXXX";
+
+static char *in_directory(const char *name)
+{
+	static char file[64];
+	snprintf(file, sizeof(file), "%s/%s", directory, name);
+	return file;
+}
 
 static FILE *open_list(void)
 {
-	char file[64];
-	snprintf(file, sizeof(file), "%s/tcp", directory);
-	return fopen(file, "w");
+	return fopen(in_directory("tcp"), "w");
+}
+
+/* A list of so many bytes, which ends in the line of the port. */
+static void write_list(size_t len, unsigned port)
+{
+	char line[64];
+	int line_len = snprintf(
+		line, sizeof(line), "\n 1: 0100007F:%04X 0100007F:0001 01 0\n", port);
+	char *filler = malloc(len);
+	FILE *list = open_list();
+	memset(filler, 'x', len);
+	cr_assert_eq(fwrite(filler, 1, len - (size_t)line_len, list), len - (size_t)line_len);
+	fputs(line, list);
+	fclose(list);
+	free(filler);
+}
+
+static void remove_lists(void)
+{
+	unlink(in_directory("tcp"));
+	unlink(in_directory("tcp6"));
+	rmdir(in_directory("tcp6"));
+	cr_expect_eq(rmdir(directory), 0);
+}
+
+Test(tcp_ports, four_mebibytes_of_sockets_are_read_and_no_byte_more)
+{
+	static const size_t most = 4 * 1024 * 1024;
+	static struct tcp_ports ports;
+	struct err err = ERR_INIT;
+	cr_assert_not_null(mkdtemp(directory));
+	write_list(most, 7);
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
+	cr_expect(tcp_ports_has(ports.connected, 7));
+	write_list(most + 1, 8);
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_LIMIT_EXCEEDED);
+	cr_expect_str_eq(err.msg + strlen(directory), "/tcp lists too many sockets");
+	cr_expect(tcp_ports_has(ports.connected, 7) && !tcp_ports_has(ports.connected, 8),
+		"the ports are as before");
+	remove_lists();
+}
+
+/* However many bytes a read brings. */
+Test(tcp_ports, the_last_line_of_a_list_of_any_length_counts)
+{
+	static struct tcp_ports ports;
+	struct err err = ERR_INIT;
+	cr_assert_not_null(mkdtemp(directory));
+	for (unsigned port = 1; port < 80; port++) {
+		write_list(64 * 1024 - 40 + port, port);
+		cr_assert_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
+		cr_expect(tcp_ports_has(ports.connected, (uint16_t)port), "%u", port);
+	}
+	remove_lists();
+}
+
+Test(tcp_ports, a_machine_without_ipv6_has_one_list)
+{
+	static struct tcp_ports ports;
+	struct err err = ERR_INIT;
+	cr_assert_not_null(mkdtemp(directory));
+	write_list(1000, 7);
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
+	cr_expect(tcp_ports_has(ports.connected, 7));
+	FILE *list = fopen(in_directory("tcp6"), "w");
+	fputs("   4: 00000000000000000000000001000000:0009 "
+	      "00000000000000000000000000000000:0000 0A\n"
+	      "   5: 00000000000000000000000001000000:000B cut",
+		list);
+	fclose(list);
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
+	cr_expect(tcp_ports_has(ports.connected, 7) && tcp_ports_has(ports.listening, 9));
+	remove_lists();
+}
+
+Test(tcp_ports, a_list_that_cannot_be_read_is_a_failure)
+{
+	static struct tcp_ports ports;
+	struct err err = ERR_INIT;
+	cr_assert_not_null(mkdtemp(directory));
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_FAILED);
+	cr_expect_not_null(strstr(err.msg, "/tcp: No such file"), "%s", err.msg);
+	write_list(1000, 7);
+	cr_assert_eq(mkdir(in_directory("tcp6"), 0700), 0);
+	err_clear(&err);
+	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_FAILED);
+	cr_expect_not_null(strstr(err.msg, "/tcp6: Is a directory"), "%s", err.msg);
+	cr_expect_not(tcp_ports_has(ports.connected, 7), "nothing is found");
+	remove_lists();
 }
 
 Test(tcp_ports, reads_long_lists_and_refuses_endless_ones)
@@ -104,8 +211,5 @@ Test(tcp_ports, reads_long_lists_and_refuses_endless_ones)
 	}
 	fclose(list);
 	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_LIMIT_EXCEEDED);
-	char file[64];
-	snprintf(file, sizeof(file), "%s/tcp", directory);
-	unlink(file);
-	rmdir(directory);
+	remove_lists();
 }

@@ -143,9 +143,13 @@ Test(timer, the_rest_of_its_time_is_in_milliseconds)
 {
 	struct stage stage;
 	begin(&stage);
+	int64_t began_ms = clock_monotonic_ms();
 	timer_start(&stage.timer, 3600000);
 	int64_t left_ms = timer_left_ms(&stage.timer);
 	cr_assert(left_ms > 1800000 && left_ms <= 3600000, "%lld", (long long)left_ms);
+	timer_start(&stage.timer, 900);
+	left_ms = timer_left_ms(&stage.timer);
+	cr_assert(left_ms <= 900 && (left_ms > 0 || clock_monotonic_ms() - began_ms >= 900));
 	timer_stop(&stage.timer);
 	cr_assert_eq(timer_left_ms(&stage.timer), 0);
 	ev_loop_destroy(stage.loop);

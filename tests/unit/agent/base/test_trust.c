@@ -2,14 +2,18 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/base/trust.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
@@ -45,7 +49,9 @@ TestSuite(trust, .init = make_folder, .fini = remove_folder);
 static void expect(const char *path, int code, const char *says)
 {
 	struct err err = ERR_INIT;
+	int before = descriptors_count();
 	cr_expect(eq(int, trust_check_directory(path, &err), code), "%s: %s", path, err.msg);
+	cr_expect(eq(int, descriptors_count(), before), "%s", path);
 	cr_expect(ne(ptr, strstr(err.msg, says), NULL), "%s", err.msg);
 }
 
@@ -164,6 +170,18 @@ Test(trust, a_path_that_cannot_be_looked_at_is_not_trusted)
 	cr_assert(zero(int, chdir("/")));
 }
 
+Test(trust, a_name_may_be_as_long_as_the_kernel_allows)
+{
+	char name[NAME_MAX + 2];
+	memset(name, 'a', sizeof(name) - 1);
+	name[NAME_MAX] = '\0';
+	cr_assert(zero(int, mkdir(in(name), 0700)));
+	expect(in(name), 0, "");
+	name[NAME_MAX] = 'a';
+	name[NAME_MAX + 1] = '\0';
+	expect(in(name), BERTH_FAILED, "too long");
+}
+
 Test(trust, names_and_links_that_are_too_long_are_not_followed)
 {
 	char name[301];
@@ -177,6 +195,68 @@ Test(trust, names_and_links_that_are_too_long_are_not_followed)
 	char path[SCRATCH_PATH + 400];
 	snprintf(path, sizeof(path), "%s/long/%s", folder, name);
 	expect(path, BERTH_FAILED, "Too many levels");
+}
+
+Test(trust, a_link_may_lead_to_a_path_of_the_greatest_length)
+{
+	char target[PATH_MAX];
+	const size_t most = PATH_MAX - 1 - 1 - strlen(in("state"));
+	for (size_t more = 0; more < 2; more++) {
+		memset(target, '/', sizeof(target));
+		target[most + more] = '\0';
+		unlink(in("link"));
+		cr_assert(zero(int, symlink(target, in("link"))));
+		char path[2 * sizeof(folder) + 40];
+		snprintf(path, sizeof(path), "%s/link%s/state", folder, folder);
+		expect(path, more ? BERTH_FAILED : 0, more ? "Too many levels" : "");
+	}
+}
+
+Test(trust, a_directory_that_cannot_be_looked_at_is_named)
+{
+	static const char *const says[] = { "cannot open it", "cannot look at it" };
+	for (uint64_t i = 0; i < 2; i++) {
+		struct err err = ERR_INIT;
+		failing_arm("stat", i + 1, EIO); /* of the root, of what is in it */
+		int code = trust_check_directory(in("state"), &err);
+		cr_assert(failing_disarm());
+		cr_expect(eq(int, code, BERTH_FAILED));
+		cr_expect(ne(ptr, strstr(err.msg, says[i]), NULL), "%s", err.msg);
+	}
+}
+
+/* In a child of this user; its root is the folder, which gets that owner and mode. */
+static int check_below_root(const char *path, uid_t owner, mode_t mode, uid_t user)
+{
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		struct err err = ERR_INIT;
+		bool ready = chown(folder, owner, owner) == 0 && chmod(folder, mode) == 0 &&
+			chroot(folder) == 0 && chdir("/") == 0 && seteuid(user) == 0;
+		_exit(ready ? -trust_check_directory(path, &err) : 255);
+	}
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(ne(int, WIFEXITED(status), 0));
+	return -WEXITSTATUS(status);
+}
+
+Test(trust, the_root_counts_as_every_directory)
+{
+	rights_needed("users");
+	const int refused = BERTH_NO_PATH_PERMISSIONS;
+	cr_assert(zero(int, chmod(in("state"), 0755)));
+	expect(in("state"), 0, "");
+	cr_assert(zero(int, chown(in("state"), STRANGER, STRANGER)));
+	expect(in("state"), refused, "belongs to user 4711");
+	cr_expect(eq(int, check_below_root("/", 0, 0777, 0), refused));
+	cr_expect(eq(int, check_below_root("/state", 0, 0777, STRANGER), refused));
+	cr_expect(zero(int, check_below_root("/", 0, 0755, 0)));
+	cr_expect(zero(int, check_below_root("/state", 0, 0755, STRANGER)));
+	cr_expect(eq(int, check_below_root("/state", 0, 0755, 0), refused), "of a stranger");
+	/* In a user namespace, who has the root directory is who set the machine up. */
+	cr_expect(zero(int, check_below_root("/state", STRANGER, 0755, 0)));
+	cr_expect(zero(int, check_below_root("/state", STRANGER, 0755, STRANGER + 1)));
 }
 
 Test(trust, a_user_trusts_root_and_himself)
@@ -224,4 +304,21 @@ Test(trust, a_mount_may_be_read_only)
 	cr_expect(eq(int, trust_is_read_only(of_the_kernel), (status.f_flag & ST_RDONLY) != 0));
 	close(ours);
 	close(of_the_kernel);
+}
+
+/* As there is in most containers. */
+Test(trust, a_mount_that_is_read_only_is_known_as_such)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	bool found = false;
+	for (struct mntent *mount; !found && (mount = getmntent(mounts));) {
+		struct statvfs status;
+		int fd = hasmntopt(mount, "ro") ? open(mount->mnt_dir, O_PATH | O_CLOEXEC) : -1;
+		if (fd >= 0) {
+			found = fstatvfs(fd, &status) == 0 && (status.f_flag & ST_RDONLY);
+			cr_expect(not(found && !trust_is_read_only(fd)), "%s", mount->mnt_dir);
+			close(fd);
+		}
+	}
+	endmntent(mounts);
 }
