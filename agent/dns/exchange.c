@@ -218,20 +218,23 @@ static struct zone_question zone_question(const struct dns *dns, const struct dn
 	return (struct zone_question){ query->name, query->type, dns->rotation };
 }
 
-/* The domain may have gone from the configuration meanwhile. */
+/*
+ * The domain may have gone from the configuration meanwhile, and an address that none of the
+ * domains has may be that of a record.
+ */
 static void on_zone_ready(void *context)
 {
 	struct dns_exchange *exchange = context;
 	struct dns *dns = exchange->dns;
 	const struct zone_question question = zone_question(dns, &exchange->query);
 	struct zone_view view;
+	struct names_view names;
 	if (zones_ask_now(dns->zones, &question, &view) == ZONE_ANSWERED) {
 		send_zone_view(dns, &exchange->origin, &exchange->query, &view);
-	} else {
-		send_code(dns, &exchange->origin, &exchange->query, ns_r_refused,
-			DNS_EDE_NOT_AUTHORITATIVE);
+		dns_exchange_drop(exchange);
+	} else if (names_ask(dns->lookups, exchange->query.name, &names, &exchange->wait)) {
+		on_names_answer(exchange, &names);
 	}
-	dns_exchange_drop(exchange);
 }
 
 /* True when one of the zones answers, now or later. */

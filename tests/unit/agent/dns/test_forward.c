@@ -289,6 +289,41 @@ STAGED(questions_that_nobody_answers_leave_room_for_other_clients)
 	cancel(questions, MANY);
 }
 
+/* How many of their questions stay when two ask in turns, and no server answers. */
+static size_t stay_of_two(struct stage *stage, const char *first, const char *second)
+{
+	static struct question questions[MANY];
+	stage->answer = WRONG_ID;
+	for (size_t i = 0; i < MANY; i++) {
+		cr_assert(ask_as(stage, &questions[i], i % 2 ? second : first), "%zu", i);
+	}
+	for (int i = 0; i < 3; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+	size_t stay = MANY - count_ended(questions, MANY);
+	cancel(questions, MANY);
+	return stay;
+}
+
+STAGED(a_client_is_an_address_of_ipv4_or_a_network_of_ipv6)
+{
+	static const struct {
+		const char *first, *second;
+		bool same;
+	} cases[] = { { "192.0.2.1", "192.0.2.1", true }, { "192.0.2.1", "192.0.2.2", false },
+		{ "192.0.2.1", "193.0.2.1", false }, { "192.0.2.1", "::ffff:192.0.2.1", true },
+		{ "::ffff:192.0.2.1", "::ffff:192.0.2.2", false },
+		{ "2001:db8::1", "2001:db8::2", true }, { "2001:db8::1", "2001:db8:0:1::1", false },
+		{ "2001:db8:0:0:8000::", "2001:db8::", true },
+		{ "2001:db8::", "32.1.13.184", false } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t stay = stay_of_two(stage, cases[i].first, cases[i].second);
+		cr_expect_eq(stay == MOST, cases[i].same, "%s %s: %zu", cases[i].first,
+			cases[i].second, stay);
+		cr_expect_geq(stay, MOST);
+	}
+}
+
 /* ---- answers ---- */
 
 STAGED(an_answer_has_the_clients_id)
