@@ -29,7 +29,7 @@ static bool split_authority(const char *text, size_t len, const char **ret_host,
 	size_t *ret_host_len, const char **ret_port, size_t *ret_port_len)
 {
 	const char *end = text + len;
-	bool bracketed = len > 0 && *text == '[';
+	bool bracketed = *text == '[';
 	const char *host = bracketed ? text + 1 : text;
 	const char *host_end = memchr(host, bracketed ? ']' : ':', (size_t)(end - host));
 	if (!host_end) {

@@ -149,7 +149,7 @@ int config_verify_dns_address(const char *value, struct err *err)
 	int ret = config_parse_host_port(value, 1, &host, &port, err);
 	if (ret == 0) {
 		unsigned char bytes[sizeof(struct in6_addr)];
-		if (inet_pton(strchr(host, ':') ? AF_INET6 : AF_INET, host, bytes) != 1) {
+		if (inet_pton(*value == '[' ? AF_INET6 : AF_INET, host, bytes) != 1) {
 			ret = err_set(err, BERTH_FAILED,
 				"\"%s\" has no numeric address; allowed is "
 				"127.0.0.1:53 or [::1]:53",

@@ -165,6 +165,15 @@ Test(history, a_retry_of_another_is_not_a_repetition)
 	json_decref(list);
 }
 
+Test(history, a_retry_repeats_one_of_the_last_two)
+{
+	retry(1, "a", "b", "x");
+	retry(2, "b", "c", "x");
+	cr_expect_eq(retry(3, "a", "b", "x"), 2);
+	retry(4, "c", "d", "x");
+	cr_expect_eq(retry(5, "b", "c", "x"), 1, "two others came after it");
+}
+
 Test(history, only_retries_are_merged)
 {
 	for (int i = 0; i < 4; i++) {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ static char *in(const char *name)
 	char *path = paths[next++ % 4];
 	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
 	return path;
+}
+
+static bool link_goes;
+
+ssize_t readlinkat(int folder_fd, const char *path, char *target, size_t size)
+{
+	errno = ENOENT;
+	return link_goes ? -1 : syscall(SYS_readlinkat, folder_fd, path, target, size);
 }
 
 static void make_folder(void)
@@ -100,6 +109,15 @@ Test(trust, a_link_is_followed_by_the_same_rule)
 	expect(in("open/link"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
 	cr_assert(zero(int, symlink("open/link", in("indirect"))));
 	expect(in("indirect"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
+}
+
+Test(trust, a_link_that_goes_meanwhile_is_not_followed)
+{
+	cr_assert(zero(int, symlink("state", in("link"))));
+	link_goes = true;
+	expect(in("link"), BERTH_FAILED, "link: cannot read the link: No such file");
+	link_goes = false;
+	expect(in("link"), 0, "");
 }
 
 Test(trust, a_link_of_a_stranger_in_a_shared_directory_is_not_followed)

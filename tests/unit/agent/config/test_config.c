@@ -268,6 +268,54 @@ Test(config, the_table_says_what_a_reload_cannot_change)
 	config_unref(next);
 }
 
+Test(config, a_reload_cannot_change_a_listener)
+{
+#define A_LISTENER(name, address) "[listen " name "]\naddress = " address "\nunder = /**\n"
+	static const struct {
+		const char *next;
+		const char *changed[3];
+	} cases[] = {
+		{ A_LISTENER("a", "h:1") A_LISTENER("b", "h:2"), { NULL } },
+		{ A_LISTENER("b", "h:2") A_LISTENER("a", "h:1"), { NULL } },
+		{ A_LISTENER("a", "h:1"), { "[listen b]" } },
+		{ A_LISTENER("a", "h:1") A_LISTENER("b", "h:3"), { "[listen b]" } },
+		{ A_LISTENER("a", "h:1") A_LISTENER("b", "h:2") A_LISTENER("c", "h:3"),
+			{ "[listen c]" } },
+		{ A_LISTENER("c", "h:3"), { "[listen a]", "[listen b]", "[listen c]" } },
+	};
+	struct config *now = load(A_LISTENER("a", "h:1") A_LISTENER("b", "h:2"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct config_problems problems = { 0 };
+		struct config *next = load(cases[i].next);
+		size_t count = 0;
+		config_refuse_changes(now, next, "berth.ini", &problems);
+		for (; count < 3 && cases[i].changed[count]; count++) {
+			cr_assert_lt(count, problems.count, "%s", cases[i].next);
+			cr_expect(strstr(problems.items[count].message, cases[i].changed[count]),
+				"%s", problems.items[count].message);
+			cr_expect_eq(problems.items[count].line, 0);
+		}
+		cr_expect_eq(problems.count, count, "%s", cases[i].next);
+		config_problems_finish(&problems);
+		config_unref(next);
+	}
+	config_unref(now);
+#undef A_LISTENER
+}
+
+Test(config, an_id_that_is_written_is_not_that_of_the_container)
+{
+	setenv("CONTAINER_ID", "of-the-container", 1);
+	struct config *config = load(
+		"[component one]\npath = /a\nid = mine\n"
+		"[component two]\npath = /b\n" CHECK "component = two\ntype = ttl\n");
+	cr_expect_str_eq(config->components[0].id, "mine");
+	cr_expect_str_eq(config->components[1].id, "of-the-container");
+	cr_expect_str_eq(config->checks[0].writer.name, "");
+	cr_expect_eq(config->checks[0].writer.kind, CONFIG_WRITER_NONE);
+	config_unref(config);
+}
+
 Test(config, an_explicit_path_stands_for_the_names)
 {
 	struct config *config = load("[component]\npath = /services/tomcat\n");

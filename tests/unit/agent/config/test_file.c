@@ -1,11 +1,27 @@
 /* Files and their lines: bytes, ends, lengths, conf.d. */
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/config_stage.h"
+#include "tests/support/descriptors.h"
+
+static bool refused;
+
+int scandir(const char *path, struct dirent ***ret_names, int (*filter)(const struct dirent *),
+	int (*compare)(const struct dirent **, const struct dirent **))
+{
+	int (*real)(const char *, struct dirent ***, int (*)(const struct dirent *),
+		int (*)(const struct dirent **, const struct dirent **)) = dlsym(RTLD_NEXT,
+		"scandir");
+	errno = EIO;
+	return refused ? -1 : real(path, ret_names, filter, compare);
+}
 
 TestSuite(config_file, .init = make_folder, .fini = remove_folder);
 
@@ -127,4 +143,35 @@ Test(config_file, an_unreadable_file_has_a_reason)
 	problems = fail_path(path_of("conf.d"));
 	check_problem(&problems, 0, "x.ini", 0, "directory");
 	config_problems_finish(&problems);
+}
+
+Test(config_file, a_directory_that_cannot_be_listed_has_a_reason)
+{
+	write_file("a.ini", "");
+	const char *const paths[] = { "conf.d", "a.ini" };
+	for (size_t i = 0; i < 2; i++) {
+		refused = true;
+		struct config_problems problems = fail_path(path_of(paths[i]));
+		refused = false;
+		cr_expect_eq(problems.count, 1);
+		check_problem(&problems, 0, "conf.d", 0, "cannot be read: Input/output error");
+		config_problems_finish(&problems);
+	}
+}
+
+Test(config_file, every_file_is_closed)
+{
+	int before = descriptors_count();
+	write_file("conf.d/x.ini", "[agent]\nlog_level = warn\n");
+	config_unref(load("[agent]\n"));
+	cr_expect_eq(descriptors_count(), before);
+}
+
+Test(config_file, blanks_at_an_end_do_not_count)
+{
+	struct config *config = load("  [agent] \t\n\tlog_level\t=\twarn \t \r\n"
+				     "[registry]  \nrealm =  a b  \n");
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_WARN);
+	cr_expect_str_eq(config->registry.realm, "a b");
+	config_unref(config);
 }

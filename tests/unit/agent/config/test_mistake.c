@@ -7,6 +7,10 @@
 
 #include "tests/support/config_stage.h"
 
+#define TEN "0123456789"
+/* With a slash in front, one byte longer than the path of a socket. */
+#define LONG_NAME TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "0123456"
+
 TestSuite(config_mistake, .init = make_folder, .fini = remove_folder);
 
 Test(config_mistake, seven_mistakes_are_seven_errors_with_their_lines)
@@ -184,6 +188,60 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT CHECK "command = x\nwindow = 15s\ninterval = 5x\n", 9, "30s" },
 		{ COMPONENT CHECK "type = ttl\nwriter = root\n", 8, "user:NAME" },
 		{ COMPONENT CHECK "type = tcp\ntarget = a:1\nsend = \\q\n", 9, "backslash" },
+		{ "[component]\nuser = a\nservice_class = s\ninstance = i\nid = ___\n", 5,
+			"no name for the component can be made from its id" },
+		{ "[component a]\nuser = joe@A\nservice_class = s\ninstance = i\n"
+		  "[component b]\nuser = Joe@A\nservice_class = t\ninstance = i\n",
+			6, "would share the home /users/joe" },
+		{ "[registry]\nauth = digest\nauth_file = ./a\n", 3, "absolute file name, or" },
+		{ COMPONENT "znode = ephemeral\non_stop = keep\n", 7,
+			"needs `znode = persistent`" },
+		{ COMPONENT "damping_reuse = 3\ndamping_suppress = 3\n", 6,
+			"damping_reuse (3) must be less than damping_suppress (3)" },
+		{ COMPONENT "damping_suppress = 0.5\n", 6, "must be less than" },
+		{ "[output o]\nformat = json\npath = /tmp/o\n", 1, "needs `from`" },
+		{ "[output o]\nfrom = /a\nformat = json\n", 1, "needs `path`" },
+		{ "[output o]\nfrom = /a\npath = /tmp/o\n", 1, "needs `format`, or `render`" },
+		{ "[output o]\nfrom = /a\nformat = render\npath = /tmp/o\n", 1, "needs `render`" },
+		{ "[output o]\nfrom = /a\nformat = json\nrender = /bin/cat\npath = /tmp/o\n", 4,
+			"goes without another `format`" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\nsocket = /s\n", 5,
+			"`socket` means nothing without" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\nbackend = b\n", 5,
+			"`backend` means nothing without" },
+		{ "[output o]\nfrom = /a\nformat = haproxy-runtime\nbackend = b\n", 1,
+			"needs `socket`" },
+		{ "[output o]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\n", 1,
+			"needs `backend`" },
+		{ "[output o]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\nbackend = b\n"
+		  "mode = 0600\n",
+			6, "`mode` means nothing with" },
+		{ "[output o]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\nbackend = b\n"
+		  "path = /x\n",
+			6, "`path` means nothing with" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\nquiet = 2s\n"
+		  "max_wait = 1s\n",
+			6, "`max_wait` (1000ms) must not be less than `quiet` (2000ms)" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\nfailover = /b, /a\n", 5,
+			"/a is followed already" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\n"
+		  "failover = /b, /c, /b\n",
+			5, "/b is followed already" },
+		{ "[output a]\nfrom = /a\nformat = json\npath = /tmp/o\n"
+		  "[output b]\nfrom = /b\nformat = json\npath = /tmp/o\n",
+			8, "[output a] writes this file, too" },
+		{ "[output a]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\nbackend = x\n"
+		  "[output b]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\nbackend = x\n",
+			10, "[output a] keeps this backend, too" },
+		{ COMPONENT CHECK "expect_status = 200\ncommand = x\n", 7, "type = command" },
+		{ COMPONENT CHECK "type = consul\nsend = x\n", 7, "command, tcp, http or ttl" },
+		{ COMPONENT "adress = x\n", 6, "`" },
+		{ COMPONENT ENDPOINT "adres = x\naddress = http://a\n", 10, "`address`" },
+		{ COMPONENT "atribute.a = x\n", 6, "`attribute.NAME`" },
+		{ "[dns]\ndomain = a.org\n[zone a.org]\n", 3, "is a.org" },
+		{ "[zone z.org]\n[dns]\ndomain = z.org\n", 1, "is z.org" },
+		{ COMPONENT CHECK "type = tcp\ntarget = unix:/" LONG_NAME "\n", 8,
+			"at most 107 bytes" },
 	};
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
 		check_one(mistakes[i].text, mistakes[i].line, mistakes[i].part);
@@ -289,6 +347,11 @@ Test(config_mistake, an_import_that_cannot_be_is_refused)
 	check_one(COMPONENT ENDPOINT
 		"address = http://h:1/\n[import a]\n" IMPORT("/a", "/users/devteam/tomcat"),
 		14, "/users/devteam/tomcat/test1/components/n1");
+	config_unref(load(COMPONENT ENDPOINT "address = http://h:1/\n[import a]\n" IMPORT(
+		"/a", "/users/devteam/tomcats") "[import b]\n" IMPORT("/a", "/users/b")));
+	check_one("[import a]\n" IMPORT("/a", "/b") "[import c]\n" IMPORT(
+			  "/a", "/c") "[import d]\n" IMPORT("/a", "/c"),
+		12, "[import c] is at /c");
 #undef IMPORT
 }
 
@@ -322,16 +385,18 @@ Test(config_mistake, the_list_of_mistakes_has_an_end)
 
 Test(config_mistake, mistakes_are_shown_as_lines_and_as_json)
 {
-	struct config_problems problems = fail("[agent]\nsoket = x\n");
+	struct config_problems problems = fail("[agent]\nsoket = x\nlog_level = loud\n");
 	char *text = NULL;
 	size_t len = 0;
 	FILE *stream = open_memstream(&text, &len);
 	config_problems_print(&problems, stream);
 	fclose(stream);
 	cr_expect(strstr(text, "a.ini:2: [agent] has no key `soket`"));
+	cr_expect(strstr(text, "a.ini:3: `log_level = loud`: "), "%s", text);
 	free(text);
 	json_t *json = config_problems_json(&problems);
 	const json_t *first = json_array_get(json, 0);
+	cr_expect_eq(json_array_size(json), 2);
 	cr_expect_eq(json_integer_value(json_object_get(first, "line")), 2);
 	cr_expect_str_eq(
 		json_string_value(json_object_get(first, "message")), problems.items[0].message);
@@ -394,6 +459,10 @@ Test(config_mistake, a_further_registry_is_only_read)
 
 Test(config_mistake, paths_below_net_are_of_further_registries)
 {
+	config_unref(load(EAST "[registry west]\nurl = dir:/west\n"
+			       "[cache]\nwarm = /net/west/**, /net/east/a, /network/**, /net\n"));
+	check_one(EAST "[registry west]\nurl = dir:/west\n[cache]\nwarm = /net/north/**\n", 6,
+		"there is no [registry north]");
 	check_one(EAST "[component]\npath = /net/east/a\n", 4, "further registries");
 	check_one("[component]\npath = /net\n", 2, "further registries");
 	check_one(EAST "[container a]\nallow = /net/east/**\n", 4, "further registries");

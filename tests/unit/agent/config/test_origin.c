@@ -55,6 +55,7 @@ static void expect_at(const char *given, const char *says)
 	cr_expect(eq(sz, problems.count, says ? 1U : 0U));
 	cr_expect(eq(sz, problems.error_count, refused ? 1U : 0U));
 	if (says && problems.count == 1) {
+		cr_expect(zero(int, problems.items[0].line), "of the whole file");
 		cr_expect(ne(ptr, strstr(problems.items[0].message, says), NULL), "%s",
 			problems.items[0].message);
 	}
@@ -165,4 +166,24 @@ Test(config_origin, the_agents_user_may_own_it_while_all_commands_run_as_this_us
 	give(STRANGER);
 	write_text(FOR_NOBODY);
 	expect("it belongs to user 4711, and not to root or the agent's user 65534");
+}
+
+Test(config_origin, others_than_root_and_the_agents_user_are_warned)
+{
+	rights_needed("users");
+	chmod(path, 0666);
+	chmod(folder, 0755);
+	cr_assert(zero(int, seteuid(4711)));
+	struct config *config = NULL;
+	struct config_problems problems = { 0 };
+	int code = config_load_trusted(&config, path, &problems);
+	cr_assert(zero(int, seteuid(0)));
+	cr_assert(zero(int, code));
+	cr_assert(eq(sz, problems.count, 1U));
+	cr_expect(zero(sz, problems.error_count));
+	cr_expect(zero(int, problems.items[0].line));
+	cr_expect(ne(ptr, strstr(problems.items[0].message, "an agent that root starts refuses it"),
+		NULL));
+	config_problems_finish(&problems);
+	config_unref(config);
 }

@@ -102,6 +102,40 @@ Test(config_print, secrets_are_masked)
 	config_unref(config);
 }
 
+static void expect_summary(const char *text, const char *expected)
+{
+	struct config *config = load(text);
+	char *summary = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&summary, &len);
+	config_print_summary(config, stream);
+	fclose(stream);
+	cr_expect_str_eq(summary, expected);
+	free(summary);
+	config_unref(config);
+}
+
+Test(config_print, the_summary_counts_what_is_there)
+{
+	expect_summary("[registry]\nurl = dir:/r\n",
+		"0 components, 0 endpoints, 0 checks, registry dir:/r");
+	expect_summary("[registry]\nurl = zookeeper://a,b/r\n[component]\npath = /a\n"
+		       "[endpoint e]\napi = x\nprotocol = p\naddress_type = uri\n"
+		       "address = http://h/\n[check c]\ntype = ttl\n"
+		       "[listen l]\naddress = 127.0.0.1:1\nunder = /**\n"
+		       "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\n"
+		       "[import i]\ntype = nerve\nfrom = /f\nas = /g\n"
+		       "[registry east]\nurl = dir:/e\n",
+		"1 component, 1 endpoint, 1 check, 1 listener, 1 output, 1 import, "
+		"registry zookeeper://a:2181,b:2181/r, /net/east dir:/e");
+	expect_summary("[registry]\nurl = dir:/r\n[component a]\npath = /a\n"
+		       "[component b]\npath = /b\n[zone z.org]\n[zone y.org]\n"
+		       "[endpoint e]\ncomponent = a\napi = x\nprotocol = p\n"
+		       "address_type = host/port\naddress = h:1\n"
+		       "[dialect d]\ncomponent = a\ntype = nerve\npath = /services/a\n",
+		"2 components, 1 endpoint, 0 checks, 1 dialect, 2 zones, registry dir:/r");
+}
+
 static void expect_difference(const char *now_text, const char *next_text, const char *expected)
 {
 	struct config *now = load(now_text);

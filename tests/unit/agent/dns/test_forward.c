@@ -2,6 +2,8 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +21,9 @@
 
 /* The question's name with an address. */
 #define RECORD "\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1"
-enum { RECORD_BYTES = sizeof(RECORD) - 1, RECORDS = 200 };
+enum { RECORD_BYTES = sizeof(RECORD) - 1, RECORDS = 200, MOST_RECORDS = 4094 };
 
-enum answer { GOOD, REFUSED_ONCE, WRONG_ID, HANGS_UP, LARGE };
+enum answer { GOOD, REFUSED_ONCE, WRONG_ID, HANGS_UP, LARGE, LARGEST };
 
 struct stage {
 	struct ev_loop *loop;
@@ -54,9 +56,10 @@ static size_t make_reply(struct stage *stage, uint8_t *reply, size_t len)
 		reply[3] |= ns_r_refused;
 	} else if (stage->answer == WRONG_ID) {
 		reply[0] ^= 0xff;
-	} else if (stage->answer == LARGE) {
-		ns_put16(RECORDS, reply + 6);
-		for (int i = 0; i < RECORDS; i++) {
+	} else if (stage->answer == LARGE || stage->answer == LARGEST) {
+		int records = stage->answer == LARGE ? RECORDS : MOST_RECORDS;
+		ns_put16((unsigned)records, reply + 6);
+		for (int i = 0; i < records; i++) {
 			memcpy(reply + len, RECORD, RECORD_BYTES);
 			len += RECORD_BYTES;
 		}
@@ -93,7 +96,7 @@ static void on_client(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
 	struct stage *stage = io->data;
-	uint8_t packet[8192];
+	static uint8_t packet[2 + DNS_TCP_BYTES];
 	ssize_t len = events & EV_ERROR
 		? -1
 		: recvfrom(stage->client, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
@@ -124,6 +127,7 @@ static void on_reply(void *context, const uint8_t *data, size_t len)
 {
 	struct stage *stage = context;
 	stage->ends++;
+	cr_expect(data || len == 0);
 	stage->answered = data != NULL && ns_get16(data) == stage->query.id;
 	stage->reply_len = len;
 }
@@ -293,6 +297,8 @@ STAGED(questions_that_nobody_answers_leave_room_for_other_clients)
 static size_t stay_of_two(struct stage *stage, const char *first, const char *second)
 {
 	static struct question questions[MANY];
+	char *servers[] = { stage->address, stage->address };
+	dns_forward_set(stage->forward, servers, 2, NULL, 0);
 	stage->answer = WRONG_ID;
 	for (size_t i = 0; i < MANY; i++) {
 		cr_assert(ask_as(stage, &questions[i], i % 2 ? second : first), "%zu", i);
@@ -352,6 +358,60 @@ STAGED(a_large_answer_comes_over_tcp)
 	ask(stage, true);
 	cr_assert(stage->answered);
 	cr_assert_eq(stage->reply_len, stage->len + RECORDS * RECORD_BYTES);
+	stage->answer = LARGEST;
+	ask(stage, true);
+	cr_assert(stage->answered);
+	cr_assert_eq(stage->reply_len, stage->len + MOST_RECORDS * RECORD_BYTES);
+	cr_assert_gt(stage->reply_len + RECORD_BYTES, DNS_TCP_BYTES);
+}
+
+STAGED(an_interruption_costs_no_try_and_a_failure_costs_one)
+{
+	static const struct {
+		const char *kind;
+		int error;
+		unsigned questions[2]; /* that come to the server over UDP, over TCP */
+	} calls[] = { { "receive", EINTR, { 1, 1 } }, { "receive", EAGAIN, { 1, 1 } },
+		{ "receive", ECONNREFUSED, { 2, 2 } }, { "receive", ECONNRESET, { 2, 2 } } };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (int tcp = 0; tcp < 2; tcp++) {
+			failing_arm(calls[i].kind, 1, calls[i].error);
+			ask(stage, tcp);
+			cr_expect(failing_disarm());
+			cr_expect(stage->answered);
+			cr_expect_eq(stage->questions, calls[i].questions[tcp], "%s %d: %u",
+				calls[i].kind, calls[i].error, stage->questions);
+		}
+	}
+}
+
+STAGED(a_socket_that_the_kernel_refuses_to_watch_is_left_at_once)
+{
+	for (int tcp = 0; tcp < 2; tcp++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+		cr_assert(begin(stage, tcp));
+		failing_arm("epoll", 1, ENOMEM);
+		ev_run(stage->loop, EVRUN_NOWAIT);
+		cr_assert(failing_disarm());
+		ev_run(stage->loop, EVRUN_NOWAIT);
+		cr_expect_eq(stage->forwarding.attempt, 2);
+		RUN_UNTIL(stage->loop, stage->ends > 0);
+		cr_expect(stage->answered);
+	}
+}
+
+STAGED(questions_that_are_cancelled_or_answered_leave_their_room)
+{
+	for (int i = 0; i < 2 * 256; i++) {
+		cr_assert(begin(stage, false), "%d", i);
+		cr_expect_eq(fcntl(stage->forwarding.fd, F_GETFD), FD_CLOEXEC);
+		cr_expect(fcntl(stage->forwarding.fd, F_GETFL) & O_NONBLOCK);
+		dns_forward_cancel(&stage->forwarding);
+	}
+	for (int i = 0; i < 2 * 256; i++) {
+		ask(stage, false);
+		cr_assert(stage->answered);
+	}
 }
 
 STAGED(an_answer_to_another_question_is_none_over_tcp)
@@ -387,6 +447,8 @@ STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 	dns_forward_set(stage->forward, stage->addresses, 1, stage->addresses, 1);
 	cr_assert_not(dns_forward_enabled(stage->forward));
 	cr_assert_not(begin(stage, false));
+	dns_forward_set(stage->forward, stage->addresses, 1, NULL, 0);
+	cr_assert(dns_forward_enabled(stage->forward), "they are ours no longer");
 	dns_forward_set(stage->forward, servers, 5, servers, 1);
 	cr_assert_not(dns_forward_enabled(stage->forward));
 	dns_forward_set(stage->forward, NULL, 0, NULL, 0);
@@ -451,6 +513,11 @@ Test(dns_address, is_numeric_and_has_a_port)
 		"127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1:53" };
 	struct sockaddr_storage address;
 	socklen_t len;
+	char padded[80];
+	for (int digits = 60; digits < 70; digits++) {
+		snprintf(padded, sizeof(padded), "%0*d:53", digits, 1);
+		cr_expect_eq(dns_address_read(&address, &len, padded), digits < 64, "%d", digits);
+	}
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		cr_expect(dns_address_read(&address, &len, good[i]), "%s", good[i]);
 	}
@@ -498,5 +565,48 @@ Test(dns_address, a_socket_that_cannot_be_had_is_named)
 		close(fd);
 		cr_expect_eq(open_socket("[::]:0", false), 0);
 		cr_expect_eq(open_socket("[::]:0", true), 0);
+	}
+}
+
+static int option_of(int fd, int level, int option)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+	cr_assert_eq(getsockopt(fd, level, option, &value, &len), 0);
+	return value;
+}
+
+Test(dns_address, a_socket_for_all_addresses_hears_which_one_was_asked)
+{
+	static const struct {
+		const char *address;
+		int wanted[2]; /* over UDP, over TCP */
+	} cases[] = { { "0.0.0.0:0", { 1, 0 } }, { "127.0.0.1:0", { 0, 0 } },
+		{ "[::]:0", { 1, 0 } }, { "[::1]:0", { 0, 0 } } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int family = *cases[i].address == '[' ? AF_INET6 : AF_INET;
+		int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+		int option = family == AF_INET ? IP_PKTINFO : IPV6_RECVPKTINFO;
+		for (int tcp = 0; tcp < 2; tcp++) {
+			struct err err = ERR_INIT;
+			int given = socket(family, tcp ? SOCK_STREAM : SOCK_DGRAM, 0);
+			int opened = dns_socket_open(cases[i].address, tcp, &err);
+			if (given < 0 || opened < 0) {
+				cr_assert_eq(family, AF_INET6, "%s", err.msg);
+				continue; /* a machine without IPv6 */
+			}
+			cr_expect_eq(option_of(given, level, option), 0);
+			dns_socket_adopt(given, cases[i].address, tcp);
+			cr_expect_eq(fcntl(given, F_GETFD), FD_CLOEXEC);
+			cr_expect_eq(option_of(given, level, option), cases[i].wanted[tcp]);
+			cr_expect_eq(fcntl(opened, F_GETFD), FD_CLOEXEC);
+			cr_expect(fcntl(opened, F_GETFL) & O_NONBLOCK);
+			cr_expect_eq(option_of(opened, level, option), cases[i].wanted[tcp]);
+			cr_expect_eq(option_of(opened, SOL_SOCKET, SO_REUSEADDR), tcp);
+			cr_expect(family == AF_INET ||
+				option_of(opened, IPPROTO_IPV6, IPV6_V6ONLY) == 1);
+			close(given);
+			close(opened);
+		}
 	}
 }

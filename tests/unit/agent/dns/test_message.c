@@ -150,6 +150,25 @@ Test(dns_message, other_records_behind_the_question_are_passed_over)
 	expect_reject(add_additional(len, owned, sizeof(owned) - 1), ns_r_formerr);
 }
 
+/* The question's name is a pointer to a name in the options of the OPT record. */
+Test(dns_message, compression_is_refused_in_a_packet_of_any_length)
+{
+	memset(packet, 0, sizeof(packet));
+	memcpy(packet, "\x12\x34\1\0\0\1\0\0\0\0\0\1\xc0\x1d\0\1\0\1", 18);
+	memcpy(packet + 18, EDNS_1232, 11);
+	ns_put16(300, packet + 27);
+	memcpy(packet + 29, "\1x", 2);
+	expect_reject(29 + 300, ns_r_formerr);
+}
+
+Test(dns_message, a_record_whose_owner_cannot_be_read_is_refused)
+{
+	static const char loop[] = "\xc0\x19\0\51\4\320\0\0\0\0\0\0";
+	size_t len = make_query("a.berth", ns_t_a, 0);
+	cr_assert_eq(len, 0x19);
+	expect_reject(add_additional(len, loop, sizeof(loop) - 1), ns_r_formerr);
+}
+
 Test(dns_message, only_for_the_changes_of_a_zone_a_version_is_given)
 {
 	static const char soa[] =

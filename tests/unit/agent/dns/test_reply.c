@@ -177,6 +177,10 @@ Test(dns_reply, an_alias_with_an_address_of_ipv6_beyond)
 	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
 		"m.berth. 1S IN CNAME mx.example.org.\n"
 		"mx.example.org. 1M IN AAAA 2001:db8::1\n");
+	uint8_t *record = other + NS_HFIXEDSZ + beyond.question_len;
+	ns_put16(ns_c_chaos, record + 4);
+	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
+		"m.berth. 1S IN CNAME mx.example.org.\n", "of another class");
 	options.beyond = NULL;
 }
 
@@ -221,6 +225,11 @@ Test(dns_reply, a_reply_that_is_too_large_is_cut_to_a_usable_part)
 		cr_assert_geq(ns_msg_count(message, ns_s_an), 7, "%u", payloads[i]);
 		cr_assert_leq(ns_msg_size(message), payloads[i] ? payloads[i] : 512);
 		cr_assert_eq(ns_msg_count(message, ns_s_ar), payloads[i] ? 1 : 0);
+	}
+	for (unsigned payload = 512; payload < 612; payload++) { /* whatever room is left */
+		ns_msg cut = ask("_http._tcp.p.berth", ns_t_srv, payload, false);
+		cr_assert(ns_msg_getflag(cut, ns_f_tc));
+		cr_assert_eq(ns_msg_count(cut, ns_s_ar), 1, "%u", payload);
 	}
 	ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, 1232, true);
 	cr_assert_not(ns_msg_getflag(message, ns_f_tc));
@@ -404,7 +413,59 @@ Test(dns_reply, a_reply_is_as_long_as_it_may_be)
 		cr_assert(exact[2] & 2);
 		free(exact);
 	}
+	options.stale = true;
+	options.why = "12345678";
+	for (size_t count = 1; count < 20; count++) {
+		answer.address_count = count;
+		struct dns_query query = read_good(make_query("p.berth", ns_t_a, 1232));
+		size_t whole = bare + 16 * count + DNS_OPT_BYTES + 6 + strlen(options.why);
+		uint8_t *exact = malloc(whole);
+		cr_assert_eq(dns_reply_write(exact, whole, &query, &answer, &options), whole);
+		cr_assert_eq(
+			dns_reply_write(exact, whole - 1, &query, &answer, &options), whole - 16);
+		free(exact);
+	}
+	options.stale = false;
+	options.why = NULL;
 	answer.address_count = 100;
+}
+
+/* The type that is asked for, and how many records of it there are. */
+Test(dns_reply, a_name_has_records_of_a_type_or_the_zones_soa)
+{
+	answer.status = NAMES_FOUND;
+	add_targets(1);
+	answer.texts = calloc(1, sizeof(char *));
+	answer.texts[0] = strdup("a=b");
+	answer.pointers = calloc(1, sizeof(char *));
+	answer.pointers[0] = strdup("a.berth");
+	add_addresses(1);
+	static const int types[] = { ns_t_a, ns_t_srv, ns_t_txt, ns_t_ptr, ns_t_mx };
+	for (int there = 0; there < 2; there++) {
+		answer.address_count = answer.target_count = (size_t)there;
+		answer.text_count = answer.pointer_count = (size_t)there;
+		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+			bool has = there && types[i] != ns_t_mx;
+			ns_msg message = ask("p.berth", types[i], 0, false);
+			cr_expect_eq(ns_msg_count(message, ns_s_an), has, "%d", types[i]);
+			cr_expect_eq(ns_msg_count(message, ns_s_ns), !has, "%d", types[i]);
+		}
+	}
+	answer.address_count = answer.target_count = answer.text_count = answer.pointer_count = 1;
+}
+
+/* But for the targets of SRV records, a part of a name that was written is pointed to. */
+Test(dns_reply, names_are_compressed)
+{
+	static const char owner[] = "_http._tcp.web.joe.users.berth";
+	static const char target[] = "c0.components.prod.web.joe.users.berth";
+	answer.status = NAMES_FOUND;
+	add_targets(2);
+	size_t expected = NS_HFIXEDSZ + (strlen(owner) + 2) + NS_QFIXEDSZ;
+	expected += 2 * (2 + 10 + 6 + (strlen(target) + 2));
+	expected += strlen("_c0_components_prod") + 2 + 10 + 4;
+	expected += strlen("_c1") + 2 + 10 + 4;
+	cr_expect_eq(ns_msg_size(ask(owner, ns_t_srv, 0, false)), expected);
 }
 
 Test(dns_reply, a_bare_reply_is_as_long_as_its_question)

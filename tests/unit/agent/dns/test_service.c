@@ -112,6 +112,21 @@ STAGED(another_server_that_fails_or_is_silent_is_a_failure)
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
+STAGED(a_question_to_another_server_goes_with_the_server)
+{
+	stage->upstream.silent = true;
+	RUN_UNTIL(stage->cache.loop, dns_counts(stage->dns)->connections == 1);
+	int before = descriptors_count();
+	send_question(stage, false, "www.example", ns_t_a, true);
+	RUN_UNTIL(stage->cache.loop, stage->upstream.questions == 1);
+	cr_expect_eq(descriptors_count(), before + 1);
+	dns_destroy(stage->dns);
+	stage->dns = NULL;
+	cr_expect_eq(descriptors_count(), before - 3, "two listeners and a connection");
+	clock_shift_ms += 2001;
+	ev_run(stage->cache.loop, EVRUN_NOWAIT);
+}
+
 /* The alias may be another one when the answer comes: what it says is of another name. */
 STAGED(an_alias_that_changed_meanwhile_has_no_answer)
 {

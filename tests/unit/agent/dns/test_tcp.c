@@ -1,6 +1,8 @@
 /* The DNS server over TCP: connections, their questions, and clients that do not read. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,6 +30,24 @@ STAGED(questions_of_a_connection_may_come_together_and_in_pieces)
 		cr_expect(i == first - 1 || dns_counts(stage->dns)->queries[1] == before);
 	}
 	cr_expect_str_eq(hear(stage, true), "0 aa ra: A 10.0.0.1 5");
+	/* One and a half. */
+	cr_assert_eq(send(stage->clients[1], packet, first + 10, 0), (ssize_t)first + 10);
+	cr_expect_str_eq(hear(stage, true), "0 aa ra: A 10.0.0.1 5");
+	cr_assert_eq(send(stage->clients[1], packet + first + 10, len - first - 10, 0),
+		(ssize_t)(len - first - 10));
+	cr_expect_str_eq(hear(stage, true), "0 aa ra: AAAA 2001:db8::1 5");
+	cr_expect_eq(dns_counts(stage->dns)->queries[1], 5);
+}
+
+STAGED(a_connection_that_has_gone_again_is_not_accepted)
+{
+	struct dns_socket sockets[2];
+	RUN_UNTIL(stage->cache.loop, dns_counts(stage->dns)->connections == 1);
+	int before = descriptors_count();
+	cr_assert_eq(dns_sockets(stage->dns, sockets), 2);
+	dns_tcp_accept(stage->dns, sockets[sockets[1].tcp].fd);
+	cr_expect_eq(dns_counts(stage->dns)->connections, 1);
+	cr_expect_eq(descriptors_count(), before);
 }
 
 static bool is_closed(int fd)
@@ -143,6 +163,19 @@ STAGED(a_connection_ends_when_it_is_idle)
 		ev_run(stage->cache.loop, EVRUN_NOWAIT);
 		ev_run(stage->cache.loop, EVRUN_NOWAIT);
 		cr_assert_eq(dns_counts(stage->dns)->connections, 1);
+	}
+	/* Nor is one whose question comes byte by byte. */
+	const int on = 1;
+	setsockopt(stage->clients[1], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(send(stage->clients[1], i < 2 ? "\0" : "\1", 1, 0), 1);
+		for (int turn = 0; turn < 5; turn++) {
+			ev_run(stage->cache.loop, EVRUN_NOWAIT);
+		}
+		clock_shift_ms += 9000;
+		ev_run(stage->cache.loop, EVRUN_NOWAIT);
+		ev_run(stage->cache.loop, EVRUN_NOWAIT);
+		cr_assert_eq(dns_counts(stage->dns)->connections, 1, "%d", i);
 	}
 	clock_shift_ms += 2000;
 	RUN_UNTIL(stage->cache.loop, is_closed(stage->clients[1]));

@@ -367,6 +367,17 @@ STAGED(a_question_whose_nodes_do_not_come_fails)
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
+STAGED(questions_that_wait_go_with_the_server)
+{
+	unsigned before = replies;
+	send_question(stage, "a.web.z.org", ns_t_a, DNS_EDNS_BYTES);
+	send_question(stage, "1.0.0.10.in-addr.arpa", ns_t_ptr, DNS_EDNS_BYTES);
+	dns_destroy(stage->dns);
+	stage->dns = NULL;
+	turn(stage);
+	cr_expect_eq(replies, before);
+}
+
 STAGED(a_question_whose_domain_goes_meanwhile_is_refused)
 {
 	unsigned before = replies;
@@ -402,10 +413,11 @@ STAGED(more_questions_for_names_than_may_wait_fail_at_once)
 	}
 	cr_expect_eq(replies, before);
 	cr_expect_str_eq(ask(stage, "a.berth", ns_t_a), "2 | | | error 22 ");
+	cr_expect_eq(strncmp(ask(stage, "berth", ns_t_soa), "0 aa | berth 0 SOA", 18), 0);
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_EXCHANGES);
 	memory_set_answering(stage->cache.registry, true);
 	turn(stage);
-	cr_expect_eq(replies, before + MOST_EXCHANGES + 1);
+	cr_expect_eq(replies, before + MOST_EXCHANGES + 2);
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 

@@ -1,0 +1,293 @@
+/* The values that Berth finds out by itself, on a machine that the test describes. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config/builtin.h"
+
+static const char *host_name; /* NULL: the kernel does not say */
+static const char *canonical; /* NULL: no resolver knows the host */
+static unsigned lookups;
+static const char *cgroup = "";
+static const char *mounts = "";
+static bool no_interfaces;
+
+int gethostname(char *name, size_t size)
+{
+	if (!host_name) {
+		return -1;
+	}
+	memset(name, 'x', size);
+	strncpy(name, host_name, size); /* without an end, when it is as long */
+	return 0;
+}
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+	struct addrinfo **ret_found)
+{
+	static struct addrinfo found;
+	(void)service;
+	cr_assert_str_eq(node, host_name);
+	cr_assert(hints->ai_flags & AI_CANONNAME);
+	lookups++;
+	if (!canonical) {
+		return EAI_NONAME;
+	}
+	found.ai_canonname = *canonical ? (char *)(uintptr_t)canonical : NULL;
+	*ret_found = &found;
+	return 0;
+}
+
+void freeaddrinfo(struct addrinfo *found)
+{
+	(void)found;
+}
+
+static const struct {
+	const char *name;
+	unsigned flags;
+	const char *address; /* NULL: of no family that counts */
+} interfaces[] = {
+	{ "lo", IFF_UP | IFF_LOOPBACK, "127.0.0.1" },
+	{ "lo", IFF_UP | IFF_LOOPBACK, "::1" },
+	{ "none0", IFF_UP, NULL },
+	{ "down0", 0, "10.0.0.1" },
+	{ "down0", 0, "2001:db8::1" },
+	{ "eth-0", IFF_UP, "10.0.0.2" },
+	{ "eth-0", IFF_UP, "fe80::1" },
+	{ "eth-0", IFF_UP, "2001:db8::2" },
+	{ "eth1", IFF_UP, "10.0.0.3" },
+	{ "eth1", IFF_UP, "2001:db8::3" },
+};
+enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
+
+int getifaddrs(struct ifaddrs **ret_list)
+{
+	static struct ifaddrs list[INTERFACES];
+	static struct sockaddr_storage addresses[INTERFACES];
+	if (no_interfaces) {
+		return -1;
+	}
+	for (size_t i = 0; i < INTERFACES; i++) {
+		struct sockaddr_in *ipv4 = (void *)&addresses[i];
+		struct sockaddr_in6 *ipv6 = (void *)&addresses[i];
+		const char *text = interfaces[i].address;
+		list[i] = (struct ifaddrs){ .ifa_name = (char *)(uintptr_t)interfaces[i].name,
+			.ifa_flags = interfaces[i].flags,
+			.ifa_addr = text ? (void *)&addresses[i] : NULL,
+			.ifa_next = i + 1 < INTERFACES ? &list[i + 1] : NULL };
+		if (text) {
+			addresses[i].ss_family = strchr(text, ':') ? AF_INET6 : AF_INET;
+			inet_pton(addresses[i].ss_family, text,
+				strchr(text, ':') ? (void *)&ipv6->sin6_addr
+						  : (void *)&ipv4->sin_addr);
+		}
+	}
+	*ret_list = list;
+	return 0;
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+	(void)list;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	FILE *(*real)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+	const char *text = strcmp(path, "/proc/self/cgroup") == 0 ? cgroup
+		: strcmp(path, "/proc/self/mountinfo") == 0       ? mounts
+								  : NULL;
+	if (!text) {
+		return real(path, mode);
+	}
+	return *text ? fmemopen((char *)(uintptr_t)text, strlen(text), "r") : NULL;
+}
+
+TestSuite(config_builtin);
+
+/* The value, or the error in brackets; static. */
+static const char *value_of(const char *name)
+{
+	static char text[600];
+	char *value = NULL;
+	struct err err = ERR_INIT;
+	int code = config_builtin(name, &value, &err);
+	cr_assert_eq(code, err.code);
+	snprintf(text, sizeof(text), code ? "(%s)" : "%s", code ? err.msg : value);
+	free(value);
+	return text;
+}
+
+Test(config_builtin, a_bare_host_name_is_looked_up_once)
+{
+	host_name = "web7";
+	canonical = "web7.example.org";
+	cr_expect_str_eq(value_of("berth.hostname"), "web7");
+	cr_expect_eq(lookups, 0);
+	for (int i = 0; i < 3; i++) {
+		cr_expect_str_eq(value_of("berth.fqdn"), "web7.example.org");
+	}
+	cr_expect_eq(lookups, 1);
+	host_name = "web8";
+	canonical = "web8.example.org";
+	cr_expect_str_eq(value_of("berth.fqdn"), "web8.example.org", "the host has another name");
+	cr_expect_eq(lookups, 2);
+}
+
+Test(config_builtin, a_host_name_with_a_domain_is_taken_as_it_is)
+{
+	host_name = "web7.example.org";
+	cr_expect_str_eq(value_of("berth.fqdn"), "web7.example.org");
+	cr_expect_str_eq(value_of("berth.hostname"), "web7.example.org");
+	cr_expect_eq(lookups, 0);
+}
+
+Test(config_builtin, a_host_that_no_resolver_knows_is_asked_for_again)
+{
+	host_name = "web7";
+	cr_expect_str_eq(value_of("berth.fqdn"),
+		"(${berth.fqdn}: the host name web7 cannot be resolved: "
+		"Name or service not known)");
+	canonical = "";
+	cr_expect_str_eq(value_of("berth.fqdn"), "web7", "a resolver that says no name");
+	cr_expect_eq(lookups, 2);
+}
+
+Test(config_builtin, a_short_host_name_is_the_first_label_in_lower_case)
+{
+	static const struct {
+		const char *name;
+		const char *shown;
+	} cases[] = { { "Web7.Example.org", "web7" }, { "WEB", "web" }, { "", "" },
+		{ NULL, "localhost" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		host_name = cases[i].name;
+		char *name = config_short_host_name();
+		cr_expect_str_eq(name, cases[i].shown);
+		free(name);
+	}
+	char longest[300];
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	host_name = longest;
+	char *name = config_short_host_name();
+	cr_expect_eq(strlen(name), 255);
+	free(name);
+}
+
+Test(config_builtin, an_address_is_that_of_the_first_interface_that_is_up)
+{
+	cr_expect_str_eq(value_of("berth.ip"), "10.0.0.2");
+	cr_expect_str_eq(value_of("berth.ip6"), "2001:db8::2");
+	cr_expect_str_eq(value_of("berth.ip.eth1"), "10.0.0.3");
+	cr_expect_str_eq(value_of("berth.ip.lo"), "127.0.0.1");
+	cr_expect_str_eq(value_of("berth.ip.down0"),
+		"(${berth.ip.down0}: there is no interface down0 that is up with an IPv4 address)");
+	cr_expect_not_null(strstr(value_of("berth.ip.eth"), "no interface eth "));
+	no_interfaces = true;
+	cr_expect_str_eq(value_of("berth.ip"),
+		"(${berth.ip}: no interface is up with an IPv4 address, other than loopback)");
+	cr_expect_str_eq(value_of("berth.ip6"),
+		"(${berth.ip6}: no interface is up with an IPv6 address, other than loopback)");
+}
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER_ID "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+Test(config_builtin, a_container_is_known_by_the_first_place_that_tells)
+{
+	unsetenv("CONTAINER_ID");
+	cr_expect_not_null(strstr(value_of("berth.container_id"), "set CONTAINER_ID"));
+	mounts = "1 2 0:1 /docker/containers/" OTHER_ID "/hostname /etc/hostname\n";
+	cr_expect_str_eq(value_of("berth.container_id"), OTHER_ID);
+	cgroup = "0::/\n";
+	cr_expect_str_eq(value_of("berth.container_id"), OTHER_ID);
+	cgroup = "1:a:/\n0::/docker/" ID "\n";
+	cr_expect_str_eq(value_of("berth.container_id"), ID);
+	setenv("CONTAINER_ID", "", 1);
+	cr_expect_str_eq(value_of("berth.container_id"), ID);
+	setenv("CONTAINER_ID", "container_1", 1);
+	cr_expect_str_eq(value_of("berth.container_id"), "container_1");
+}
+
+Test(config_builtin, an_id_has_64_digits_in_a_place_of_containers)
+{
+	static const struct {
+		const char *text;
+		bool found;
+	} cases[] = { { "/docker/" ID, true }, { "/docker/" ID "/x", true },
+		{ "/docker/" ID "0", false }, { "/docker/" ID "g", false },
+		{ "/docker/0" ID, false }, { "/docker/" ID ".scope", true },
+		{ "docker-" ID ".scope", true }, { "libpod-" ID, true }, { "crio-" ID, true },
+		{ "cri-containerd-" ID, true }, { "/containers/" ID, true },
+		{ "/overlay-containers/" ID, true }, { "/kubepods/a/" ID, true },
+		{ "/kubepods" ID, false }, { "/kubepod/" ID, false }, { "/" ID, false },
+		{ ID, false }, { "-" ID, false }, { "/kubepods/a\n/" ID, false },
+		{ "/docker\n/" ID, false }, { "x\n/docker/" ID "\n", true },
+		{ "/docker/A123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+			false } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *found = config_container_id_from(cases[i].text);
+		cr_expect_eq(found != NULL, cases[i].found, "%s", cases[i].text);
+		cr_expect(!found || strcmp(found, ID) == 0);
+		free(found);
+	}
+}
+
+Test(config_builtin, names_are_known_or_not)
+{
+	static const char *const known[] = { "berth.hostname", "berth.fqdn", "berth.ip",
+		"berth.ip6", "berth.container_id", "berth.ip.x" };
+	static const char *const unknown[] = { "", "berth", "berth.", "berth.ip.", "berth.ip7",
+		"berth.host", "berth.hostnames", "Berth.ip" };
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		cr_expect(config_builtin_known(known[i]), "%s", known[i]);
+	}
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		cr_expect_not(config_builtin_known(unknown[i]), "%s", unknown[i]);
+		cr_expect_not_null(strstr(value_of(unknown[i]), "is not known; there are"));
+	}
+}
+
+static char variables[600];
+
+static void note(void *context, const char *variable, const char *value)
+{
+	size_t used = strlen(variables);
+	(void)context;
+	snprintf(variables + used, sizeof(variables) - used, "%s=%s ", variable, value);
+}
+
+Test(config_builtin, a_shell_has_them_as_variables)
+{
+	static const char rest[] = "BERTH_IP=10.0.0.2 BERTH_IP6=2001:db8::2 "
+				   "BERTH_CONTAINER_ID=c BERTH_IP_lo=127.0.0.1 "
+				   "BERTH_IP_eth_0=10.0.0.2 BERTH_IP_eth1=10.0.0.3 ";
+	setenv("CONTAINER_ID", "c", 1);
+	host_name = "web7";
+	canonical = "web7.example.org";
+	config_builtin_each("echo $BERTH_IP", note, NULL);
+	cr_expect_eq(lookups, 0, "a resolver is asked when the command wants it");
+	cr_expect_eq(strncmp(variables, "BERTH_HOSTNAME=web7 ", 20), 0, "%s", variables);
+	cr_expect_str_eq(variables + 20, rest);
+	*variables = '\0';
+	config_builtin_each("echo $BERTH_FQDN", note, NULL);
+	cr_expect_eq(strncmp(variables, "BERTH_HOSTNAME=web7 BERTH_FQDN=web7.example.org ", 48), 0,
+		"%s", variables);
+	cr_expect_str_eq(variables + 48, rest);
+	*variables = '\0';
+	no_interfaces = true;
+	config_builtin_each("", note, NULL);
+	cr_expect_str_eq(variables, "BERTH_HOSTNAME=web7 BERTH_CONTAINER_ID=c ");
+}
