@@ -21,6 +21,8 @@ static unsigned lookups;
 static const char *cgroup = "";
 static const char *mounts = "";
 static bool no_interfaces;
+static int opened; /* of these two files */
+static int closed;
 
 int gethostname(char *name, size_t size)
 {
@@ -111,7 +113,15 @@ FILE *fopen(const char *path, const char *mode)
 	if (!text) {
 		return real(path, mode);
 	}
+	opened += *text != '\0';
 	return *text ? fmemopen((char *)(uintptr_t)text, strlen(text), "r") : NULL;
+}
+
+int fclose(FILE *stream)
+{
+	int (*real)(FILE *) = dlsym(RTLD_NEXT, "fclose");
+	closed++;
+	return real(stream);
 }
 
 TestSuite(config_builtin);
@@ -216,6 +226,9 @@ Test(config_builtin, a_container_is_known_by_the_first_place_that_tells)
 	cgroup = "1:a:/\n0::/docker/" ID "\n";
 	cr_expect_str_eq(value_of("berth.container_id"), ID);
 	setenv("CONTAINER_ID", "", 1);
+	cr_expect_str_eq(value_of("berth.container_id"), ID);
+	cr_expect_eq(opened, closed);
+	cr_expect_gt(opened, 3);
 	cr_expect_str_eq(value_of("berth.container_id"), ID);
 	setenv("CONTAINER_ID", "container_1", 1);
 	cr_expect_str_eq(value_of("berth.container_id"), "container_1");

@@ -303,6 +303,21 @@ Test(config, a_reload_cannot_change_a_listener)
 #undef A_LISTENER
 }
 
+Test(config, the_last_reference_ends_it)
+{
+	struct config *config = load("[registry]\nrealm = r\n[zone z.org]\n");
+	for (int i = 0; i < 3; i++) {
+		config_ref(config);
+	}
+	for (int i = 0; i < 3; i++) {
+		config_unref(config);
+	}
+	cr_expect_str_eq(config->registry.realm, "r");
+	cr_expect_str_eq(config->zones[0].name, "z.org");
+	config_unref(config);
+	config_unref(NULL);
+}
+
 Test(config, an_id_that_is_written_is_not_that_of_the_container)
 {
 	setenv("CONTAINER_ID", "of-the-container", 1);

@@ -158,12 +158,14 @@ Test(config_dialect, an_instance_is_where_its_endpoint_is)
 	unmake(&made);
 	made = make(HOME HTTP AT("admin", "10.0.0.1:1") "[dialect d]\ntype = nerve\npath = /g\n"
 							"endpoint = admin\nweight = 2\n"
-							"labels.zone = a\n",
+							"labels.zone = a\nlabels.rack = b\n",
 		NULL);
 	cr_expect_eq(made.dialect->endpoint.port, 1);
 	cr_expect_eq(made.dialect->weight, 2);
-	cr_assert_eq(made.dialect->pair_count, 1);
+	cr_assert_eq(made.dialect->pair_count, 2);
 	cr_expect_str_eq(made.dialect->pairs[0].name, "zone");
+	cr_expect_str_eq(made.dialect->pairs[1].name, "rack");
+	cr_expect_str_eq(made.dialect->pairs[1].value, "b");
 	cr_expect_str_eq(made.dialect->instance_id, "b", "the component's name");
 	unmake(&made);
 }
@@ -182,6 +184,21 @@ Test(config_dialect, a_spring_instance_has_an_id_that_stays)
 	cr_expect_eq(strlen(made.dialect->instance_id), 36);
 	cr_expect_str_eq(made.dialect->instance_id, again.dialect->instance_id);
 	unmake(&again);
+	unmake(&made);
+}
+
+Test(config_dialect, a_member_has_every_additional_endpoint)
+{
+	static const char dialect[] =
+		"[dialect d]\ntype = serverset\npath = /g\nadditional = metrics, admin\n";
+	char text[1000] = HOME HTTP AT("admin", "10.0.0.1:1") AT("metrics", "10.0.0.2:2");
+	strcat(text, dialect);
+	struct made made = make(text, NULL);
+	cr_assert_eq(made.dialect->additional_count, 2);
+	cr_expect_str_eq(made.dialect->additional[0].name, "metrics");
+	cr_expect_eq(made.dialect->additional[0].port, 2);
+	cr_expect_str_eq(made.dialect->additional[1].name, "admin");
+	cr_expect_str_eq(made.dialect->additional[1].host, "10.0.0.1");
 	unmake(&made);
 }
 

@@ -106,6 +106,9 @@ static const struct {
 	{ FOREIGN COMPONENT ENDPOINT "address = http://ip6-localhost/\n", 12, "own machine" },
 	{ FOREIGN COMPONENT HOST_PORT "address = localhost:80\n", 12, "own machine" },
 	{ COMPONENT HOST_PORT "address = 0.0.0.0:80\n", 10, "address to listen at" },
+	{ COMPONENT "[endpoint rest]\napi = a\nprotocol = p\naddress_type = hostname\n"
+		    "address = undefined\n",
+		10, "host is \"undefined\"" },
 	{ "[dns]\nlisten = 126.255.255.255:53\n", 2, "strangers" },
 	{ "[dns]\nlisten = 128.0.0.1:53\n", 2, "strangers" },
 	{ "[dns]\nlisten = 9.255.255.255:53\n", 2, "strangers" },

@@ -82,12 +82,49 @@ Test(config_expand, mistakes)
 	expect_error("${berth.hostnam:-x}", "${berth.hostname}");
 	expect_error("${UNSET:-${UNSET}}", "UNSET is not set");
 	expect_error("${LINES}", "line break");
-	char deep[256] = "";
-	for (int i = 0; i < 20; i++) {
-		strcat(deep, "${UNSET:-");
+}
+
+Test(config_expand, defaults_are_nested_so_deep_and_no_deeper)
+{
+	for (int depth = 1; depth <= 20; depth++) {
+		char deep[400] = "";
+		for (int i = 0; i < depth; i++) {
+			strcat(deep, "${UNSET:-");
+		}
+		strcat(deep, "x");
+		for (int i = 0; i < depth; i++) {
+			strcat(deep, "}");
+		}
+		if (depth <= 16) {
+			expect(deep, "x");
+		} else {
+			expect_error(deep, "${…} is nested more than 16 deep");
+		}
 	}
-	strcat(deep, "}}}}}}}}}}}}}}}}}}}}");
-	expect_error(deep, "nested");
+}
+
+Test(config_expand, a_value_has_a_greatest_length)
+{
+	enum { MOST = 256 * 1024 };
+	char *text = malloc(MOST + 2);
+	memset(text, 'x', MOST + 2);
+	text[MOST + 1] = '\0';
+	setenv("LONG", text + 1, 1);
+	expect("${LONG}", text + 1);
+	setenv("LONG", text, 1);
+	expect_error("${LONG}", "expands to more than 262144 bytes");
+	free(text);
+}
+
+Test(config_expand, a_default_is_for_what_a_machine_lacks)
+{
+	expect("${berth.ip.no-such.0:-x}", "x");
+	expect("${berth.ip.no-such:-${NAME}}", "value");
+	expect_error("${berth.ip.no-such}", "no interface no-such");
+	expect("${_A1:-b}", "b");
+	expect("${UNSET:-a}}", "a}");
+	expect("${UNSET:-a$}b", "a$b");
+	expect("${UNSET:-$$}", "$");
 }
 
 Test(config_expand, the_inverse)

@@ -110,6 +110,24 @@ Test(config_file, files_in_conf_d_add_and_win_in_the_order_of_their_names)
 	config_unref(config);
 }
 
+Test(config_file, a_later_file_replaces_commands_lists_and_accounts)
+{
+	write_file("conf.d/x.ini",
+		"[check c]\ncommand = d\n[check t]\nwriter = group:root\n"
+		"[cache]\nwarm = /c\n");
+	struct config *config = load(COMPONENT CHECK "command = a b\n[check t]\ntype = ttl\n"
+						     "writer = user:root\n"
+						     "[cache]\nwarm = /a, /b\n");
+	cr_expect_str_eq(config->checks[0].command, "d");
+	cr_expect_str_eq(config->checks[0].argv[0], "d");
+	cr_expect_null(config->checks[0].argv[1]);
+	cr_expect_eq(config->checks[1].writer.kind, CONFIG_WRITER_GROUP);
+	cr_expect_str_eq(config->checks[1].writer.name, "root");
+	cr_assert_eq(config->cache.warm_count, 1);
+	cr_expect_str_eq(config->cache.warm[0], "/c");
+	config_unref(config);
+}
+
 Test(config_file, a_directory_is_read_in_the_order_of_names)
 {
 	write_file("conf.d/b.ini", "[agent]\nlog_level = debug\n");

@@ -22,6 +22,7 @@ ParameterizedTestParameters(label, from_user)
 		{ "yarn/rm.example.com", "yarn" },
 		{ "dev_team", "dev-team" },
 		{ "dev--team", "dev--team" },
+		{ "a0z9A_Z", "a0z9a-z" },
 		{ "\xe2\x82\xac", "xn--lzg" },
 		{ "\xc3\x9c"
 		  "BER",
@@ -91,6 +92,10 @@ Test(label, of_odd_user_names_tells_them_apart)
 	}
 	cr_assert_eq(strncmp(labels[0], "joe-smith-", 10), 0, "%s", labels[0]);
 	cr_assert_eq(strlen(labels[0]), 18);
+	char digits[LABEL_SIZE];
+	struct err unused = ERR_INIT;
+	cr_assert_eq(label_from_user(digits, "a0z9.AZ_[", &unused), 0);
+	cr_assert_eq(strncmp(digits, "a0z9-az---", 10), 0, "%s", digits);
 	/* Every machine makes the same of it. */
 	cr_assert_str_eq(labels[2], "joe-smith-0953a823");
 	char again[LABEL_SIZE];

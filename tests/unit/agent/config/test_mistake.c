@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/config/problems.h"
 #include "tests/support/config_stage.h"
 
 #define TEN "0123456789"
@@ -381,6 +382,33 @@ Test(config_mistake, the_list_of_mistakes_has_an_end)
 	check_problem(&problems, 1000, "a.ini", 0, "more mistakes");
 	config_problems_finish(&problems);
 	free(text);
+}
+
+Test(config_mistake, problems_are_in_the_order_of_files_and_lines)
+{
+	static char *files[] = { "one", "two" };
+	struct config_problems problems = { 0 };
+	config_problems_add(&problems, "two", 3, "c%d", 3);
+	config_problems_warn(&problems, "one", 7, "w");
+	config_problems_add(&problems, "other", 0, "o");
+	config_problems_add(&problems, "two", 1, "a");
+	config_problems_add(&problems, "two", 3, "d");
+	config_problems_add(&problems, "one", 0, "n");
+	config_problems_sort(&problems, files, 2);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	config_problems_print(&problems, stream);
+	fclose(stream);
+	cr_expect_str_eq(
+		text, "one: n\none:7: warning: w\ntwo:1: a\ntwo:3: c3\ntwo:3: d\nother: o\n");
+	cr_expect_eq(problems.error_count, 5);
+	json_t *json = config_problems_json(&problems);
+	cr_expect_eq(json_array_size(json), 5);
+	json_decref(json);
+	free(text);
+	config_problems_finish(&problems);
+	cr_expect_eq(problems.count, 0);
 }
 
 Test(config_mistake, mistakes_are_shown_as_lines_and_as_json)

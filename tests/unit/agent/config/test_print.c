@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
+#include "agent/config/options.h"
 #include "agent/config/parts.h"
+#include "agent/config/secret.h"
 #include "tests/support/scratch.h"
 
 static struct config *load(const char *text)
@@ -163,6 +165,11 @@ Test(config_print, a_difference_names_sections_and_options_without_secrets)
 		"\"to\":\"env.API_KEY = ****\"},"
 		"{\"section\":\"check c\",\"change\":\"changed\",\"key\":\"fall\",\"from\":\"3\","
 		"\"to\":\"2\"}]");
+	expect_difference(TWO_COMPONENTS
+		"[check c]\ncomponent = a\ncommand = x\nenv.A = 1\nenv.B = 2\n",
+		TWO_COMPONENTS "[check c]\ncomponent = a\ncommand = x\nenv.A = 1\nenv.B = 3\n",
+		"[{\"section\":\"check c\",\"change\":\"changed\",\"key\":\"env\",\"from\":"
+		"\"env.A = 1, env.B = 2\",\"to\":\"env.A = 1, env.B = 3\"}]");
 	expect_difference(TWO_COMPONENTS "[endpoint e]\ncomponent = a\napi = r\nprotocol = http\n"
 					 "address_type = uri\naddress = http://h/\n",
 		TWO_COMPONENTS "[endpoint e]\ncomponent = b\napi = r\nprotocol = http\n"
@@ -216,4 +223,36 @@ Test(config_print, every_change_of_a_check_is_seen)
 		config_unref(other);
 	}
 	config_unref(base);
+}
+
+Test(config_print, passwords_of_urls_are_masked_and_nothing_else)
+{
+	static const struct {
+		const char *key, *value, *shown;
+	} cases[] = { { "env.A", "http://u:p@h/", "http://u:****@h/" },
+		{ "env.A", "http://u@h/", "http://u@h/" }, { "env.A", "u:p@h", "u:p@h" },
+		{ "env.A", "http://u:p@x@h", "http://u:****@h" },
+		{ "env.A", "http://:p@h?a:b@c", "http://:****@h?a:b@c" },
+		{ "env.A", "http://h/a:b@c", "http://h/a:b@c" },
+		{ "env.A", "http://h:1 a@b", "http://h:1 a@b" },
+		{ "env.A", "a://b:c@d e://f:g@h", "a://b:****@d e://f:****@h" },
+		{ "env.A", "'a://b:c@d'", "'a://b:****@d'" }, { "env.A", "", "" },
+		{ "env.MY_PASSWORD", "x", "****" }, { "env.passwd", "x", "****" },
+		{ "env.Passphrase", "x", "****" }, { "env.SECRETS", "x", "****" },
+		{ "env.TOKEN", "x", "****" }, { "env.API_KEY", "x", "****" },
+		{ "env.CREDENTIALS", "x", "****" }, { "env.PRIVATE", "x", "****" },
+		{ "env.Authorization", "x", "****" }, { "env.Cookie", "x", "****" },
+		{ "env.PASSAGE", "x", "x" } };
+	const struct config_option *option = config_option_find(
+		&config_sections[CONFIG_CHECK], "env.A");
+	const struct config_option *plain = config_option_find(
+		&config_sections[CONFIG_CHECK], "command");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *shown = config_mask(option, cases[i].key, cases[i].value);
+		cr_expect_str_eq(shown, cases[i].shown);
+		free(shown);
+	}
+	char *shown = config_mask(plain, "command", "password");
+	cr_expect_str_eq(shown, "password", "it is no family");
+	free(shown);
 }

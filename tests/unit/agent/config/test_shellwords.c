@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/shellwords.h"
@@ -109,4 +110,72 @@ Test(shellwords, has_room_for_one_letter_words)
 Test(shellwords, frees_nothing)
 {
 	shellwords_free(NULL);
+}
+
+Test(shellwords, joined_words_split_to_the_same)
+{
+	static const struct {
+		const char *words[4];
+		const char *line;
+	} cases[] = { { { "a" }, "a" }, { { "a", "b", "c" }, "a b c" }, { { "a b" }, "'a b'" },
+		{ { "", "a" }, "'' a" }, { { "a\tb", "c\nd" }, "'a\tb' 'c\nd'" },
+		{ { "it's" }, "\"it's\"" }, { { "a\"b" }, "'a\"b'" }, { { "a\\b" }, "'a\\b'" },
+		{ { "'\"\\" }, "\"'\\\"\\\\\"" }, { { "a$b" }, "a$$b" }, { { "a $b" }, "'a $$b'" },
+		{ { "'$b" }, "\"'$$b\"" }, { { NULL }, "" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *line = shellwords_join((char *const *)cases[i].words);
+		char **words = NULL;
+		struct err err = ERR_INIT;
+		cr_expect_str_eq(line, cases[i].line);
+		cr_assert_eq(shellwords_split(&words, line, &err) == 0, *line != '\0');
+		for (size_t j = 0; words && cases[i].words[j]; j++) {
+			cr_expect_str_eq(words[j], cases[i].words[j]);
+		}
+		shellwords_free(words);
+		free(line);
+	}
+}
+
+Test(shellwords, syntax_of_a_shell_is_found)
+{
+	static const struct {
+		const char *line;
+		int at; /* -1: nothing */
+		size_t len;
+	} cases[] = { { "", -1, 0 }, { "a b", -1, 0 }, { "a | b", 2, 1 }, { "a || b", 2, 2 },
+		{ "|a", 0, 1 }, { "a\t|", 2, 1 }, { "a 2>x", 2, 2 }, { "a 12 b", -1, 0 },
+		{ "a >x", 2, 1 }, { "a <x", 2, 1 }, { "a2>x", -1, 0 }, { "a b; c", 3, 1 },
+		{ "a;b", -1, 0 }, { "a;", 1, 1 }, { "a& b", 1, 1 }, { "a&b", -1, 0 },
+		{ "a|", 1, 1 }, { "a|b", -1, 0 }, { "a> b", -1, 0 }, { "a `b`", 2, 1 },
+		{ "a`b`", 1, 1 }, { "a $(b)", 2, 2 }, { "a$(b)", 1, 2 }, { "a $b", -1, 0 },
+		{ "a ~/x", 2, 2 }, { "a~/x", -1, 0 }, { "a ~x", -1, 0 }, { "'|' x", -1, 0 },
+		{ "\"|\" x", -1, 0 }, { "'a' | b", 4, 1 }, { "\"a\\\" |\" |", 8, 1 },
+		{ "'a\\' |", 5, 1 }, { "a \\| b", -1, 0 }, { "a \\", -1, 0 },
+		{ "a $$(b) c", -1, 0 }, { "a $$", -1, 0 }, { "a 'b | c", -1, 0 },
+		{ "a \"b | c", -1, 0 }, { "a ' |", -1, 0 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t len = 0;
+		const char *found = shellwords_find_syntax(cases[i].line, &len);
+		cr_expect_eq(found ? (int)(found - cases[i].line) : -1, cases[i].at, "%s",
+			cases[i].line);
+		cr_expect(!found || len == cases[i].len, "%s", cases[i].line);
+	}
+}
+
+Test(shellwords, a_word_has_a_greatest_length)
+{
+	enum { MOST = 256 * 1024 };
+	char *line = malloc(MOST + 4);
+	memset(line, 'x', MOST + 4);
+	for (size_t more = 0; more < 2; more++) {
+		char **words = NULL;
+		struct err err = ERR_INIT;
+		memcpy(line + MOST + more, " y", 3);
+		cr_expect_eq(shellwords_split(&words, line, &err), more ? BERTH_LIMIT_EXCEEDED : 0,
+			"%s", err.msg);
+		cr_expect_eq(words != NULL, more == 0);
+		shellwords_free(words);
+		memset(line, 'x', MOST + 4);
+	}
+	free(line);
 }

@@ -1,0 +1,134 @@
+/* Rules that concern several sections, with more than one section of each kind. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/config_stage.h"
+
+TestSuite(config_rules, .init = make_folder, .fini = remove_folder);
+
+#define OUTPUT(name, more) "[output " name "]\nformat = json\npath = /tmp/" name "\n" more
+#define LISTENER(name, address) "[listen " name "]\naddress = " address "\nunder = /**\n"
+#define IMPORT(name, as) "[import " name "]\ntype = nerve\nfrom = /f\nas = " as "\n"
+#define EAST_AND_WEST "[registry east]\nurl = dir:/east\n[registry west]\nurl = dir:/west\n"
+
+Test(config_rules, each_listener_has_an_address_of_its_own)
+{
+	check_one(LISTENER("a", "h:1") LISTENER("b", "h:2") LISTENER("c", "h:2"), 8,
+		"another [listen NAME] listens at h:2, too");
+	check_one(LISTENER("a", "h:1") LISTENER("b", "h:2") LISTENER("c", "h:1"), 8,
+		"another [listen NAME] listens at h:1, too");
+	config_unref(load(LISTENER("a", "h:1") LISTENER("b", "h:2") LISTENER("c", "h:3")));
+}
+
+Test(config_rules, the_hosts_of_this_agent_are_known_when_it_listens)
+{
+	char host[256] = "";
+	cr_assert_eq(gethostname(host, sizeof(host) - 1), 0);
+	struct config *config = load("[agent]\nlog_level = info\n");
+	cr_expect_eq(config->agent.own_host_count, 0);
+	config_unref(config);
+	config = load("[agent]\nlisten = example.org:1\n" LISTENER("a", "[::1]:2")
+			LISTENER("b", "other.example:3"));
+	char *const *hosts = config->agent.own_hosts;
+	size_t count = config->agent.own_host_count;
+	cr_assert_geq(count, 6);
+	cr_expect_str_eq(hosts[0], "localhost");
+	cr_expect_eq(strncasecmp(hosts[1], host, strlen(hosts[1])), 0);
+	cr_expect_str_eq(hosts[2], host);
+	cr_expect_str_eq(hosts[count - 3], "example.org");
+	cr_expect_str_eq(hosts[count - 2], "::1");
+	cr_expect_str_eq(hosts[count - 1], "other.example");
+	cr_expect_leq(count, 7, "those of the machine are there once");
+	config_unref(config);
+}
+
+Test(config_rules, addresses_are_in_the_order_of_their_numbers)
+{
+	struct config *config = load(COMPONENT ENDPOINT
+		"address.10 = http://d\naddress.1 = http://b\naddress = http://a\n"
+		"address.2 = http://c\n");
+	const struct config_endpoint *endpoint = &config->components[0].endpoints[0];
+	cr_assert_eq(endpoint->address_count, 4);
+	for (size_t i = 0; i < 4; i++) {
+		char expected[] = "http://a";
+		expected[7] = (char)('a' + i);
+		cr_expect_str_eq(endpoint->addresses[i], expected);
+	}
+	config_unref(config);
+}
+
+Test(config_rules, each_path_below_net_is_of_a_registry_that_there_is)
+{
+	check_one(EAST_AND_WEST OUTPUT("o", "from = /a\n") OUTPUT("p", "from = /net/north/a\n"), 12,
+		"there is no [registry north]");
+	check_one(EAST_AND_WEST OUTPUT("o", "from = /a\nfailover = /net/east, /net/north/b\n"), 9,
+		"there is no [registry north], which /net/north/b would be in");
+	check_one(EAST_AND_WEST "[xds]\nlisten = h:1\nserve = /a/**, /net/north/**\n", 7,
+		"there is no [registry north]");
+	check_one(EAST_AND_WEST "[xds]\nlisten = h:1\nfailover = /net/west, /net/nor\n", 7,
+		"there is no [registry nor]");
+	check_one(EAST_AND_WEST IMPORT("a", "/b") IMPORT("c", "/net/wes/a"), 12,
+		"there is no [registry wes]");
+	check_one(EAST_AND_WEST IMPORT("a", "/b") IMPORT("c", "/net/west"), 12,
+		"/net/west cannot be an import");
+	check_one(EAST_AND_WEST IMPORT("a", "/net"), 8, "/net cannot be an import");
+	check_one(EAST_AND_WEST "[component a]\npath = /a\n[component b]\npath = /net/west/a\n", 8,
+		"`path`: /net/west/a is below /net");
+	check_one(EAST_AND_WEST
+		"[container a*]\nallow = /a\n[container b]\nallow = /b, /net/east\n",
+		8, "`allow`: /net/east is below /net");
+	config_unref(load(EAST_AND_WEST "[output o]\nformat = json\npath = /tmp/o\n"
+					"from = /net/west/a\nfailover = /net/east\n"));
+	config_unref(load(EAST_AND_WEST IMPORT("a", "/b") IMPORT("c", "/net/west/a")));
+	config_unref(load(EAST_AND_WEST "[xds]\nlisten = h:1\nserve = /net/west/**\n"
+					"failover = /net/east, /a\n"));
+}
+
+#define HOSTED "[registry]\nurl = host:/run/berth\n"
+
+Test(config_rules, a_container_whose_host_announces_has_no_more_than_records)
+{
+	check_one(HOSTED IMPORT("a", "/b"), 3, "[import a] cannot be with `url = host:`");
+	check_one(HOSTED "[zone z.org]\n", 3, "[zone z.org] cannot be");
+	check_one(HOSTED "[bridge]\ncontainers = /run/c\n", 3, "[bridge] cannot be");
+	check_one(HOSTED "[component]\npath = /a\n[dialect d]\ntype = nerve\npath = /x\n" ENDPOINT
+			 "address = http://h:1/\n",
+		5, "[dialect d] cannot be");
+	check_one(HOSTED "[component a]\npath = /a\n[component b]\npath = /b\nznode = persistent\n",
+		7, "the record is ephemeral");
+	check_one(HOSTED "[component b]\npath = /b\npersistence = permanent\n", 5,
+		"the record is ephemeral");
+	config_unref(load(HOSTED "[component a]\npath = /a\n[component b]\npath = /b\n"));
+	config_unref(load("[registry]\nurl = dir:/r\n" IMPORT("a", "/b") "[zone z.org]\n"));
+}
+
+Test(config_rules, the_owner_of_a_container_is_read)
+{
+	struct config *config = load("[bridge]\ncontainers = /run/c\n"
+				     "[container a]\nallow = /a\nowner = 1000:2000\n"
+				     "[container b]\nallow = /b\n");
+	cr_assert_eq(config->container_count, 2);
+	cr_expect_eq(config->containers[0].owner_uid, 1000);
+	cr_expect_eq(config->containers[0].owner_gid, 2000);
+	cr_expect_eq(config->containers[1].owner_uid, (unsigned)-1);
+	cr_expect_eq(config->containers[1].owner_gid, (unsigned)-1);
+	config_unref(config);
+}
+
+Test(config_rules, the_same_place_is_that_of_any_output_before)
+{
+	check_one(OUTPUT("a", "from = /a\n") OUTPUT("b",
+			  "from = /a\n") "[output c]\nformat = json\nfrom = /a\npath = /tmp/b\n",
+		12, "[output b] writes this file, too");
+	check_one("[component a]\npath = /a\n[component b]\npath = /b\n[component c]\npath = /b\n",
+		5, "same path");
+	check_one("[component a]\nuser = x\nservice_class = s\ninstance = i\n"
+		  "[component b]\nuser = y_z\nservice_class = s\ninstance = i\n"
+		  "[component c]\nuser = y-z\nservice_class = t\ninstance = i\n",
+		10, "would share the home /users/y-z");
+	check_one(TWO "[check c]\ncommand = x\ncomponent = a, b\n[check c]\ncommand = y\n"
+		      "component = a\n",
+		8, "first in line 5");
+}
