@@ -61,6 +61,22 @@ void failing_behind_answer(void *next, int code, double duration_s)
 	}
 }
 
+static uint32_t paused = POINTS_NONE;
+
+void failing_pause(void)
+{
+	prepare();
+	paused = page->kind;
+	page->kind = POINTS_NONE;
+}
+
+void failing_resume(void)
+{
+	prepare();
+	page->kind = paused != POINTS_NONE ? paused : page->kind;
+	paused = POINTS_NONE;
+}
+
 bool failing_disarm(void)
 {
 	prepare();

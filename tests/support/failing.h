@@ -39,6 +39,9 @@ void failing_arm(const char *kind, uint64_t number, int error);
  * answer fails, when the bool is true; then it is false.
  */
 void failing_behind_answer(void *next, int code, double duration_s);
+/* Between these two the calls do not count: the test makes them itself, as its stage. */
+void failing_pause(void);
+void failing_resume(void);
 /* No call fails from now on. True when one did. */
 bool failing_disarm(void);
 

@@ -68,13 +68,8 @@ int host_post_send(struct host_post *post, const char *target, const char *body,
 	struct err *err)
 {
 	if (post->fd < 0) {
-		int fd = client_connect(post->socket_path, now_ms, err);
-		if (fd < 0) {
-			return err->code;
-		}
-		post->fd = fd;
-		if (watch(post, EPOLL_CTL_ADD, EPOLLIN, err)) {
-			host_post_close(post);
+		post->fd = client_connect(post->socket_path, now_ms, err);
+		if (post->fd < 0 || watch(post, EPOLL_CTL_ADD, EPOLLIN, err)) {
 			return err->code;
 		}
 	}

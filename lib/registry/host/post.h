@@ -33,7 +33,7 @@ void host_post_init(struct host_post *post, const char *socket_path, int epoll_f
 void host_post_close(struct host_post *post);
 void host_post_finish(struct host_post *post);
 
-/* Begins one; none may be under way. 0 or AGENT_UNAVAILABLE, and NO_PATH_PERMISSIONS. */
+/* Begins one; none may be under way. 0 or AGENT_UNAVAILABLE, and NO_PATH_PERMISSIONS: close it. */
 int host_post_send(struct host_post *post, const char *target, const char *body, int64_t now_ms,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 /* Goes on. 0, also when nothing is under way; or why it failed. */

@@ -476,6 +476,19 @@ Test(client, a_watch_may_end_in_its_callback)
 	server_stop();
 }
 
+Test(client, a_watch_that_ends_outside_of_its_callback_hangs_up_at_once)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, SUBSCRIBED },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "SUBSCRIBED ");
+	berth_unwatch(seen.watch);
+	server_stop(); /* waits for the client to leave */
+	berth_close(berth);
+}
+
 Test(client, a_refused_watch_says_why_and_goes_on_trying)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },

@@ -193,6 +193,9 @@ Test(control, an_agent_that_is_not_ready_answers_and_one_that_is_not_there_does_
 	cr_assert_eq(berth_ready(berth, false, &failure), BERTH_FAILED);
 	cr_assert_eq(berth_ready(berth, true, &failure), BERTH_FAILED);
 	cr_assert_eq(berth_live(berth, &failure), BERTH_FAILED);
+	/* The client does not send an order twice: a reload needs a connection that stays. */
+	berth_close(berth);
+	cr_assert_eq(berth_open(&berth, scripted_agent_path(), NULL, &failure), 0);
 	struct berth_answer answer;
 	cr_assert_lt(berth_reload(berth, &answer, &failure), 0);
 	cr_expect_str_eq(answer.json, "{\"detail\":\"wait\"}");

@@ -230,6 +230,20 @@ STAGED(an_error_is_answered_there_too)
 	cr_expect_eq(stage->asked, 0);
 }
 
+STAGED(an_answer_from_there_is_fresh_whatever_the_agent_answered_before)
+{
+	struct berth_answer answer;
+	open_memory(stage);
+	stage->freshness = "X-Cache: STALE\r\nAge: 7\r\n";
+	cr_assert_eq(berth_resolve(stage->berth, "/b", &answer, NULL), 0);
+	berth_answer_finish(&answer);
+	cr_expect(berth_last_freshness(stage->berth).stale);
+	cr_expect_eq(berth_last_freshness(stage->berth).age_s, 7);
+	cr_expect(is_in_memory(stage));
+	cr_expect_not(berth_last_freshness(stage->berth).stale);
+	cr_expect_eq(berth_last_freshness(stage->berth).age_s, 0);
+}
+
 STAGED(memory_can_be_left_and_taken_again)
 {
 	open_memory(stage);

@@ -401,3 +401,23 @@ STAGED(orders_carry_what_was_ordered)
 	expect(stage, berth_ready(berth, false, failure), "GET /ready");
 	expect(stage, berth_live(berth, failure), "GET /live");
 }
+
+STAGED(writes_are_refused_on_an_agent)
+{
+	const struct berth_purge purge = { .criteria = { .id = "x" } };
+	struct berth *berth = stage->berth;
+	struct berth_failure failures[7] = { { .code = 0 } };
+	berth_bind(berth, "/s", "{\"type\":\"JSONServiceRecord\"}", 0, &failures[0]);
+	berth_mknode(berth, "/s", true, NULL, &failures[1]);
+	berth_make_home(berth, "/s", "joe", true, NULL, &failures[2]);
+	berth_delete(berth, "/s", 0, &failures[3]);
+	berth_purge(berth, &purge, NULL, NULL, &failures[4]);
+	berth_add_write_accessor(berth, "joe", "secret", &failures[5]);
+	berth_clear_write_accessors(berth, &failures[6]);
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		cr_expect_eq(failures[i].code, BERTH_FAILED, "call %zu", i);
+		cr_expect_not_null(strstr(failures[i].message, "is for a registry"), "call %zu: %s",
+			i, failures[i].message);
+	}
+	cr_expect_str_empty(stage->request, "nothing is sent");
+}

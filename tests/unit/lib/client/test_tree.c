@@ -1,10 +1,13 @@
 /* A followed tree on a registry in memory: its first picture, its events, outages. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/client/tree.h"
+#include "tests/support/failing.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
@@ -16,6 +19,8 @@ struct stage {
 	struct client_tree *tree;
 	char events[1024]; /* "SUBSCRIBED UPDATED:/a " … */
 	json_t *picture;   /* what replaying them gives */
+	bool missed;       /* an event could not be made */
+	bool failed;       /* an allocation failed before the first event that follows */
 };
 
 static void on_state(void *context, enum registry_state state, const char *why)
@@ -25,6 +30,23 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	if (stage->tree) {
 		client_tree_state(stage->tree, state);
 	}
+}
+
+/* The registry in memory has the memory that it needs for its tasks: each ends with an answer. */
+static void on_task(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	(void)err;
+	failing_pause();
+}
+
+static void on_answer(void *context, int code, double duration_s)
+{
+	(void)context;
+	(void)code;
+	(void)duration_s;
+	failing_resume();
 }
 
 static void replay(json_t *picture, const json_t *event)
@@ -46,6 +68,11 @@ static void emit_take(void *context, json_t *event)
 	struct stage *stage = context;
 	const char *path = json_string_value(json_object_get(event, "path"));
 	size_t used = strlen(stage->events);
+	stage->failed = failing_disarm() || stage->failed;
+	if (!event) {
+		stage->missed = true;
+		return;
+	}
 	snprintf(stage->events + used, sizeof(stage->events) - used, "%s%s%s ",
 		json_string_value(json_object_get(event, "type")), path ? ":" : "",
 		path ? path : "");
@@ -55,9 +82,12 @@ static void emit_take(void *context, json_t *event)
 
 static struct stage *stage_begin(struct stage *stage)
 {
-	const struct registry_options options = { .on_state = on_state, .context = stage };
+	const struct registry_options options = {
+		.on_state = on_state, .on_answer = on_answer, .context = stage
+	};
 	stage->picture = json_object();
 	stage->registry = memory_open("tree", &options);
+	memory_on_task(stage->registry, on_task, NULL);
 	client_add(stage->registry);
 	client_wait_state(stage->registry, REGISTRY_CONNECTED);
 	memory_put(stage->registry, "/a", RECORD("top"));
@@ -214,4 +244,157 @@ STAGED(an_outage_before_the_first_picture_is_no_news)
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	expect(stage, BEGUN);
 	cr_assert_eq(json_object_size(stage->picture), 3);
+}
+
+/* ---- reads that fail ---- */
+
+/* Drives the registry, at the times that it asks for, until the condition holds. */
+static bool drive(struct stage *stage, bool (*is_done)(const struct stage *stage))
+{
+	int64_t now_ms = clock_monotonic_ms();
+	for (int i = 0; i < 100 && !is_done(stage); i++) {
+		int64_t due_ms = registry_deadline_ms(stage->registry);
+		now_ms = due_ms > now_ms && due_ms != INT64_MAX ? due_ms : now_ms;
+		registry_dispatch(stage->registry, now_ms);
+	}
+	stage->failed = failing_disarm() || stage->failed;
+	return is_done(stage);
+}
+
+static bool has_begun(const struct stage *stage)
+{
+	return strcmp(stage->events, BEGUN) == 0;
+}
+
+static bool is_whole(const struct stage *stage)
+{
+	return json_object_size(stage->picture) == 3 &&
+		strcmp(description(stage, "/a"), "top") == 0 &&
+		strcmp(description(stage, "/a/b"), "b") == 0;
+}
+
+struct refusal {
+	enum registry_operation operation;
+	const char *path;
+	int code;
+	int left; /* so often */
+};
+
+static void refuse(void *context, const struct registry_task *task, struct err *err)
+{
+	struct refusal *refusal = context;
+	failing_pause();
+	if (task->operation == refusal->operation && strcmp(task->path, refusal->path) == 0 &&
+		refusal->left-- > 0) {
+		err_set(err, refusal->code, "refused");
+	}
+}
+
+STAGED(a_read_that_failed_gives_no_state_and_the_picture_waits_for_one)
+{
+	static const int codes[] = { BERTH_TIMEOUT, BERTH_FAILED, BERTH_REGISTRY_UNAVAILABLE };
+	static const struct {
+		enum registry_operation operation;
+		const char *path;
+	} reads[] = { { REGISTRY_OP_GET, "/a/b" }, { REGISTRY_OP_CHILDREN, "/a" } };
+	for (size_t i = 0; i < 6; i++) {
+		struct refusal refusal = { reads[i % 2].operation, reads[i % 2].path, codes[i / 2],
+			1 };
+		memory_on_task(stage->registry, refuse, &refusal);
+		follow(stage, true);
+		cr_assert(drive(stage, has_begun), "read %zu", i);
+		cr_expect(is_whole(stage), "read %zu", i);
+		cr_expect_leq(refusal.left, 0);
+		client_tree_free(stage->tree);
+		stage->tree = NULL;
+		stage->events[0] = '\0';
+		json_object_clear(stage->picture);
+	}
+}
+
+STAGED(a_node_that_may_not_be_read_is_there_without_a_record)
+{
+	struct refusal refusal = { REGISTRY_OP_GET, "/a/b", BERTH_NO_PATH_PERMISSIONS, 1000 };
+	memory_on_task(stage->registry, refuse, &refusal);
+	follow(stage, true);
+	cr_assert(drive(stage, has_begun));
+	cr_assert_str_eq(description(stage, "/a/b"), "none");
+	cr_assert_str_eq(description(stage, "/a"), "top");
+}
+
+/* ---- without memory ---- */
+
+Test(client_tree, without_memory_the_first_picture_comes_later_and_whole)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct stage *stage = stage_begin(&(struct stage){ 0 });
+		struct err err = ERR_INIT;
+		failing_arm("alloc", number, ENOMEM);
+		int code = client_tree_create(
+			&stage->tree, stage->registry, "/a", true, emit_take, stage, &err);
+		cr_assert_eq(code == 0, stage->tree != NULL, "without allocation %d", (int)number);
+		if (code == 0) {
+			cr_assert(drive(stage, has_begun), "without allocation %d", (int)number);
+			cr_assert(is_whole(stage), "without allocation %d", (int)number);
+			failed = stage->failed;
+		} else {
+			cr_assert(failing_disarm());
+			cr_assert_eq(code, BERTH_FAILED);
+		}
+		stage_end(stage);
+	}
+}
+
+static bool has_followed(const struct stage *stage)
+{
+	return stage->missed ||
+		(strcmp(description(stage, "/a/b"), "changed") == 0 &&
+			strcmp(description(stage, "/a/c"), "absent") == 0 &&
+			strcmp(description(stage, "/a/d"), "d") == 0 &&
+			strcmp(description(stage, "/a/d/e"), "e") == 0);
+}
+
+/* Two kinds of news, and one that follows by a list: each comes, or the follower knows of a gap. */
+Test(client_tree, without_memory_no_change_is_lost_in_silence)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct stage *stage = stage_begin(&(struct stage){ 0 });
+		follow(stage, true);
+		cr_assert(drive(stage, has_begun));
+		memory_put(stage->registry, "/a/b", RECORD("changed"));
+		memory_remove(stage->registry, "/a/c");
+		memory_put(stage->registry, "/a/d", RECORD("d"));
+		memory_put(stage->registry, "/a/d/e", RECORD("e"));
+		failing_arm("alloc", number, ENOMEM);
+		cr_assert(drive(stage, has_followed), "without allocation %d: %s", (int)number,
+			stage->events);
+		failed = stage->failed;
+		stage_end(stage);
+	}
+}
+
+static bool is_fresh(const struct stage *stage)
+{
+	return stage->missed || strstr(stage->events, "FRESH");
+}
+
+Test(client_tree, without_memory_an_outage_ends_when_all_has_been_read)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct stage *stage = stage_begin(&(struct stage){ 0 });
+		follow(stage, true);
+		cr_assert(drive(stage, has_begun));
+		memory_set_state(stage->registry, REGISTRY_LOST);
+		client_wait_state(stage->registry, REGISTRY_LOST);
+		memory_set_state(stage->registry, REGISTRY_CONNECTED);
+		failing_arm("alloc", number, ENOMEM);
+		cr_assert(drive(stage, is_fresh), "without allocation %d: %s", (int)number,
+			stage->events);
+		cr_assert(is_whole(stage));
+		failed = stage->failed;
+		stage_end(stage);
+	}
 }

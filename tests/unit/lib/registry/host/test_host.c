@@ -1,167 +1,5 @@
-/* The host: backend against a server that obeys the test. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include "lib/base/clock.h"
-#include "lib/registry/registry.h"
-#include "tests/support/registry_client.h"
-#include "tests/support/scratch.h"
-
-static struct {
-	char folder[SCRATCH_PATH];
-	struct sockaddr_un address;
-	int listener;
-	int stream;
-	int post;
-	char asked[65536]; /* the last question */
-	struct registry *registry;
-	enum registry_state state;
-	char why[512];
-	char *container; /* as JSON text; "-" for no word */
-} stage;
-
-static void on_state(void *context, enum registry_state state, const char *why)
-{
-	(void)context;
-	stage.state = state;
-	snprintf(stage.why, sizeof(stage.why), "%s", why);
-}
-
-static void on_container(void *context, const json_t *container)
-{
-	(void)context;
-	free(stage.container);
-	stage.container = container ? json_dumps(container, JSON_COMPACT) : strdup("-");
-}
-
-static void dispatch(void)
-{
-	registry_dispatch(stage.registry, clock_monotonic_ms());
-}
-
-static void open_stage(void)
-{
-	char url[SCRATCH_PATH + 8];
-	struct err err = ERR_INIT;
-	scratch_folder(stage.folder);
-	snprintf(url, sizeof(url), "host:%s", stage.folder);
-	stage.address.sun_family = AF_UNIX;
-	snprintf(stage.address.sun_path, sizeof(stage.address.sun_path), "%s/berth.sock",
-		stage.folder);
-	stage.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(bind(stage.listener, (const struct sockaddr *)&stage.address,
-			     sizeof(stage.address)),
-		0);
-	cr_assert_eq(listen(stage.listener, 5), 0);
-	stage.stream = stage.post = -1;
-	const struct registry_options options = {
-		.url = url, .on_state = on_state, .on_container = on_container
-	};
-	cr_assert_eq(registry_open(&stage.registry, &options, &err), 0, "%s", err.msg);
-}
-
-static void close_stage(void)
-{
-	registry_close(stage.registry);
-	int fds[] = { stage.stream, stage.post, stage.listener };
-	for (size_t i = 0; i < 3; i++) {
-		if (fds[i] >= 0) {
-			close(fds[i]);
-		}
-	}
-	unlink(stage.address.sun_path);
-	rmdir(stage.folder);
-	free(stage.container);
-	stage.container = NULL;
-}
-
-static void send_text(int fd, const char *text)
-{
-	cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-}
-
-/* One event; the registry takes it. */
-static void tell(const char *event)
-{
-	char frame[8192];
-	char chunk[8300];
-	snprintf(frame, sizeof(frame), "%zu\n%s", strlen(event), event);
-	snprintf(chunk, sizeof(chunk), "%zx\r\n%s\r\n", strlen(frame), frame);
-	send_text(stage.stream, chunk);
-	dispatch();
-}
-
-static void subscribe_as(const char *event)
-{
-	char request[1024] = "";
-	dispatch();
-	stage.stream = accept(stage.listener, NULL, NULL);
-	cr_assert_gt(recv(stage.stream, request, sizeof(request) - 1, 0), 0);
-	cr_assert(strstr(request, "GET /v1/follow HTTP/1.1\r\n") == request, "%s", request);
-	send_text(stage.stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-	tell(event);
-}
-
-#define SUBSCRIBED                                                                                 \
-	"{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"stream_id\":\"a1\","         \
-	"\"session_timeout_ms\":9000,\"connected\":true,\"container\":{\"name\":\"web-1\"}}"
-
-static void read_question(void)
-{
-	size_t len = 0;
-	dispatch();
-	if (stage.post < 0) {
-		stage.post = accept(stage.listener, NULL, NULL);
-	}
-	struct pollfd readable = { .fd = stage.post, .events = POLLIN };
-	memset(stage.asked, 0, sizeof(stage.asked));
-	while (poll(&readable, 1, 0) == 1) {
-		ssize_t got = recv(stage.post, stage.asked + len, sizeof(stage.asked) - 1 - len, 0);
-		cr_assert_gt(got, 0);
-		len += (size_t)got;
-	}
-	cr_assert_gt(len, 0, "nothing is asked");
-	cr_assert(strstr(stage.asked, "POST /v1/follow/a1 HTTP/1.1\r\n") == stage.asked, "%s",
-		stage.asked);
-}
-
-static void answer_question(const char *answer)
-{
-	send_text(stage.post, answer);
-	dispatch();
-}
-
-static void take_question(void)
-{
-	read_question();
-	answer_question("HTTP/1.1 204 No Content\r\n\r\n");
-}
-
-static bool asks(const char *text)
-{
-	return strstr(stage.asked, text) != NULL;
-}
-
-/* A stage whose stream flows, and which knows when the registry was heard: long ago. */
-static void begin(void)
-{
-	open_stage();
-	subscribe_as(SUBSCRIBED);
-	cr_assert_eq(stage.state, REGISTRY_CONNECTED);
-	take_question();
-	cr_assert(asks("\"confirms\":[{\"id\":1,\"max_age_ms\":3000}]"), "%s", stage.asked);
-	tell("{\"type\":\"CONFIRMED\",\"id\":1}");
-}
-
-#define STAT "\"created_ms\":7,\"modified_ms\":8,\"node_id\":9,\"version\":3,\"size\":21"
-#define RECORD "{\\\"type\\\":\\\"JSONServiceRecord\\\"}"
+/* The host: backend on a server that obeys the test: its states, its questions, its events. */
+#include "tests/unit/lib/registry/host/host_stage.h"
 
 Test(registry_host, a_node_is_asked_for_and_answered)
 {
@@ -181,50 +19,6 @@ Test(registry_host, a_node_is_asked_for_and_answered)
 	cr_assert_eq(answer.stat.node_id, 9);
 	cr_assert_eq(answer.stat.version, 3);
 	cr_assert(answer.stat.ephemeral && !answer.stat.own);
-	answer_clear(&answer);
-	close_stage();
-}
-
-static int code_of_read(const char *rest)
-{
-	struct answer answer = { 0 };
-	char event[1024];
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	take_question();
-	snprintf(event, sizeof(event), "{\"type\":\"READ\",\"id\":2%s}", rest);
-	tell(event);
-	cr_assert_eq(answer.calls, 1);
-	int code = answer.err.code;
-	answer_clear(&answer);
-	close_stage();
-	return code;
-}
-
-Test(registry_host, answers_that_hold_no_node)
-{
-	cr_assert_eq(code_of_read(",\"node\":null"), BERTH_PATH_NOT_FOUND);
-	cr_assert_eq(code_of_read(",\"error\":\"LimitExceeded\",\"why\":\"too many\""),
-		BERTH_LIMIT_EXCEEDED);
-	cr_assert_eq(code_of_read(",\"error\":\"of a later version\""), BERTH_FAILED);
-	cr_assert_eq(code_of_read(",\"node\":[]"), BERTH_FAILED);
-	cr_assert_eq(code_of_read(""), BERTH_FAILED);
-	cr_assert_eq(code_of_read(",\"node\":{}"), 0);
-}
-
-Test(registry_host, a_list_has_names_and_foreign_ones)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_list(stage.registry, "/a", answer_take, &answer);
-	take_question();
-	cr_assert(asks("\"list\":true"));
-	tell("{\"type\":\"READ\",\"id\":2,\"node\":{" STAT ",\"names\":[\"c\",\"b\",7,\"\"],"
-	     "\"foreign\":[\"%41%20x\",\"%\"]}}");
-	cr_assert_eq(answer.calls, 1);
-	cr_assert_eq(answer.children_count, 2);
-	cr_assert_str_eq(answer.children[0], "/a/b");
-	cr_assert_eq(answer.stat.foreign, 2);
 	answer_clear(&answer);
 	close_stage();
 }
@@ -332,6 +126,8 @@ Test(registry_host, a_first_answer_has_an_age)
 	before_ms = clock_monotonic_ms();
 	heard_ms = heard_at_first(BEGINS ",\"connected\":false}", "{\"type\":\"FRESH\"}");
 	cr_assert_geq(heard_ms, before_ms);
+	heard_ms = heard_at_first(BEGINS ",\"connected\":true,\"heard_ms\":0}", NULL);
+	cr_assert_geq(heard_ms, before_ms);
 	heard_ms = heard_at_first(
 		BEGINS ",\"connected\":false,\"heard_ms\":7000}", "{\"type\":\"FRESH\"}");
 	cr_assert_leq(heard_ms, clock_monotonic_ms() - 7000);
@@ -367,88 +163,6 @@ Test(registry_host, the_hosts_agent_goes)
 	cr_assert_eq(stage.state, REGISTRY_AWAY);
 	cr_assert_eq(answer.err.code, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert(eq(str, stage.container, "-"));
-	answer_clear(&answer);
-	close_stage();
-}
-
-/* A question that is not answered as it should be, and what comes of it. */
-static void expect_after(const char *answer, enum registry_state state)
-{
-	struct answer got = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &got);
-	read_question();
-	answer_question(answer);
-	cr_expect_eq(stage.state, state, "%s: %s", answer, stage.why);
-	cr_expect_eq(got.calls, state == REGISTRY_AWAY);
-	answer_clear(&got);
-	close_stage();
-}
-
-Test(registry_host, an_answer_to_a_question_says_yes_or_ends_the_stream)
-{
-	expect_after("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", REGISTRY_CONNECTED);
-	expect_after("HTTP/1.1 299 OK\r\nContent-Length: 0\r\n\r\n", REGISTRY_CONNECTED);
-	expect_after("HTTP/1.1 200 OK\r\nContent-Le", REGISTRY_CONNECTED);
-	expect_after("HTTP/1.1 300 x\r\nContent-Length: 0\r\n\r\n", REGISTRY_AWAY);
-	expect_after("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n", REGISTRY_AWAY);
-	expect_after("HTTP/1.1 204 No Content\r\n\r\nand more", REGISTRY_AWAY);
-	expect_after("rubbish\r\n\r\n", REGISTRY_AWAY);
-}
-
-Test(registry_host, a_question_has_ten_seconds)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	int64_t before_ms = clock_monotonic_ms();
-	read_question();
-	int64_t after_ms = clock_monotonic_ms();
-	registry_dispatch(stage.registry, before_ms + 9999);
-	cr_expect_eq(stage.state, REGISTRY_CONNECTED);
-	registry_dispatch(stage.registry, after_ms + 10000);
-	registry_dispatch(stage.registry, after_ms + 10000);
-	cr_expect_eq(stage.state, REGISTRY_AWAY);
-	answer_clear(&answer);
-	close_stage();
-}
-
-static void hang_up(void)
-{
-	close(stage.post);
-	stage.post = -1;
-	dispatch();
-}
-
-Test(registry_host, a_connection_that_ends_between_questions_is_made_again)
-{
-	struct answer answer = { 0 };
-	begin();
-	hang_up();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	read_question();
-	answer_question("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
-	hang_up();
-	registry_get(stage.registry, "/b", answer_take, &answer);
-	take_question();
-	cr_expect(asks("\"path\":\"/b\""), "%s", stage.asked);
-	cr_expect_eq(stage.state, REGISTRY_CONNECTED);
-	send_text(stage.post, "HTTP/1.1 204 No Content\r\n\r\n");
-	dispatch();
-	dispatch();
-	cr_expect_eq(stage.state, REGISTRY_AWAY, "nobody asked");
-	answer_clear(&answer);
-	close_stage();
-}
-
-Test(registry_host, a_connection_that_ends_within_a_question_ends_the_stream)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	read_question();
-	hang_up();
-	cr_expect_eq(stage.state, REGISTRY_AWAY);
 	answer_clear(&answer);
 	close_stage();
 }
@@ -543,4 +257,178 @@ Test(registry_host, options_that_a_container_has_not)
 	err_clear(&err);
 	cr_assert_neq(registry_options_check(&options, &option, &err), 0);
 	cr_assert(strstr(err.msg, "too long for a socket") != NULL, "%s", err.msg);
+}
+
+#define BEGAN(timeout_ms)                                                                          \
+	"{\"type\":\"SUBSCRIBED\",\"stream_id\":\"a1\",\"connected\":true,"                        \
+	"\"session_timeout_ms\":" timeout_ms "}"
+
+Test(registry_host, a_session_lasts_as_long_as_the_hosts_agent_says_if_that_can_be)
+{
+	static const struct {
+		const char *event;
+		int timeout_ms;
+	} rows[] = {
+		{ BEGAN("0"), 0 },
+		{ BEGAN("1"), 1 },
+		{ BEGAN("2147483647"), 2147483647 },
+		{ BEGAN("2147483648"), 30000 },
+		{ BEGAN("-1"), 30000 },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		open_stage();
+		subscribe_as(rows[i].event);
+		cr_expect_eq(registry_session_timeout_ms(stage.registry), rows[i].timeout_ms, "%s",
+			rows[i].event);
+		close_stage();
+	}
+}
+
+Test(registry_host, a_stream_that_comes_again_is_asked_everything_again)
+{
+	struct answer answer = { 0 };
+	begin();
+	registry_watch(stage.registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	take_question();
+	tell("{\"type\":\"READ\",\"id\":2,\"node\":null}");
+	registry_confirm(stage.registry, clock_monotonic_ms(), answer_take, &answer);
+	take_question();
+	cr_assert(asks("\"confirms\":[{\"id\":3"), "%s", stage.asked);
+	close(stage.stream);
+	close(stage.post);
+	stage.post = -1;
+	dispatch();
+	cr_assert_eq(stage.state, REGISTRY_AWAY);
+	int64_t due_ms = registry_deadline_ms(stage.registry);
+	cr_assert_leq(due_ms, clock_monotonic_ms() + 15000);
+	registry_dispatch(stage.registry, due_ms);
+	accept_stream(SUBSCRIBED);
+	cr_assert_eq(stage.state, REGISTRY_CONNECTED);
+	take_question();
+	cr_expect(asks("\"path\":\"/a\",\"list\":false,\"watch\":true"), "%s", stage.asked);
+	cr_expect(asks("\"confirms\":[{\"id\":"), "%s", stage.asked);
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host, watches_that_end_together_are_dropped_in_one_question)
+{
+	static const char *const paths[] = { "/a", "/b", "/c" };
+	struct registry_watch *watches[3];
+	struct answer answer = { 0 };
+	char event[128];
+	begin();
+	for (size_t i = 0; i < 3; i++) {
+		watches[i] = registry_watch(stage.registry, paths[i],
+			i == 1 ? REGISTRY_WATCH_CHILDREN : REGISTRY_WATCH_DATA, answer_take,
+			&answer);
+	}
+	take_question();
+	for (int id = 2; id < 5; id++) {
+		snprintf(event, sizeof(event), "{\"type\":\"READ\",\"id\":%d,\"node\":null}", id);
+		tell(event);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		registry_unwatch(watches[i]);
+	}
+	registry_get(stage.registry, "/d", answer_take, &answer);
+	take_question();
+	cr_expect(asks("{\"path\":\"/a\",\"list\":false}"), "%s", stage.asked);
+	cr_expect(asks("{\"path\":\"/b\",\"list\":true}"), "%s", stage.asked);
+	cr_expect(asks("{\"path\":\"/c\",\"list\":false}"), "%s", stage.asked);
+	cr_expect(asks("},{"), "%s", stage.asked);
+	cr_expect_not(asks("[,"), "%s", stage.asked);
+	cr_expect(asks("\"reads\":[{\"id\":5,\"path\":\"/d\""), "%s", stage.asked);
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host, a_read_has_until_its_deadline_and_not_longer)
+{
+	struct answer answer = { 0 };
+	stage.request_timeout_ms = 5000;
+	begin();
+	int64_t before_ms = clock_monotonic_ms();
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	take_question();
+	int64_t due_ms = registry_deadline_ms(stage.registry);
+	cr_assert_geq(due_ms, before_ms + 5000);
+	cr_assert_leq(due_ms, clock_monotonic_ms() + 5000);
+	registry_dispatch(stage.registry, due_ms - 1);
+	cr_assert_eq(answer.calls, 0);
+	registry_dispatch(stage.registry, due_ms);
+	cr_assert_eq(answer.calls, 1);
+	cr_assert_eq(answer.err.code, BERTH_TIMEOUT);
+	cr_assert(strstr(answer.err.msg, "/a") != NULL, "%s", answer.err.msg);
+	cr_assert_eq(stage.state, REGISTRY_CONNECTED);
+	answer_clear(&answer);
+	close_stage();
+}
+
+/* The stream has no name that a question could be for. */
+Test(registry_host, a_read_that_was_never_asked_did_not_reach_the_hosts_agent)
+{
+	struct answer answer = { 0 };
+	stage.request_timeout_ms = 5000;
+	open_stage();
+	subscribe_as("{\"type\":\"SUBSCRIBED\",\"stream_id\":\"X\",\"connected\":true}");
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	registry_dispatch(stage.registry, clock_monotonic_ms() + 5000);
+	cr_assert_eq(answer.calls, 1);
+	cr_assert_eq(answer.err.code, BERTH_REGISTRY_UNAVAILABLE);
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host, a_request_that_is_cancelled_is_answered_to_nobody)
+{
+	struct answer answer = { 0 };
+	struct answer other = { 0 };
+	begin();
+	struct registry_request *request = registry_get(stage.registry, "/a", answer_take, &answer);
+	registry_get(stage.registry, "/b", answer_take, &other);
+	take_question();
+	registry_cancel(stage.registry, request);
+	tell("{\"type\":\"READ\",\"id\":2,\"node\":null}");
+	tell("{\"type\":\"READ\",\"id\":3,\"node\":null}");
+	cr_assert_eq(answer.calls, 0);
+	cr_assert_eq(other.calls, 1);
+	answer_clear(&other);
+	close_stage();
+}
+
+/* One confirmation at a time; what waits meanwhile is asked together, by the tightest bound. */
+Test(registry_host, confirmations_that_wait_are_one_question)
+{
+	struct answer answers[3] = { { 0 } };
+	begin();
+	int64_t now_ms = clock_monotonic_ms();
+	registry_confirm(stage.registry, now_ms - 9000, answer_take, &answers[0]);
+	take_question();
+	registry_confirm(stage.registry, now_ms - 100000, answer_take, &answers[1]);
+	registry_confirm(stage.registry, now_ms + 100000, answer_take, &answers[2]);
+	dispatch();
+	cr_assert_gt(registry_deadline_ms(stage.registry), now_ms, "it has to wait");
+	tell("{\"type\":\"CONFIRMED\",\"id\":2,\"heard_ms\":0}");
+	cr_assert_eq(answers[0].calls, 1);
+	cr_assert_eq(answers[1].calls + answers[2].calls, 0);
+	take_question();
+	cr_assert(asks("\"confirms\":[{\"id\":3,\"max_age_ms\":0}]"), "%s", stage.asked);
+	tell("{\"type\":\"CONFIRMED\",\"id\":3,\"heard_ms\":0}");
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_eq(answers[i].calls, 1);
+		cr_expect_eq(answers[i].err.code, 0);
+		answer_clear(&answers[i]);
+	}
+	close_stage();
+}
+
+Test(registry_host, a_session_has_the_containers_name_as_long_as_there_is_one)
+{
+	begin();
+	tell("{\"type\":\"CONTAINER\",\"container\":{\"name\":\"web-2\"}}");
+	cr_expect_str_eq(registry_session_name(stage.registry), "container web-2");
+	tell("{\"type\":\"CONTAINER\",\"container\":null}");
+	cr_expect_str_eq(registry_session_name(stage.registry), "container web-2");
+	close_stage();
 }
