@@ -216,20 +216,28 @@ static int stat_node(struct berth *berth, const char *path, struct berth_stat *r
 	return code;
 }
 
-static int endpoints_from_answer(
-	const struct berth_answer *answer, struct berth_endpoints *ret, struct err *err)
+static int endpoints_from_json(const json_t *array, struct berth_endpoints *ret, struct err *err)
 {
 	struct endpoint_list list = { .count = 0 };
-	json_t *array = json_read(answer->json, answer->len, 0, NULL);
 	int code = endpoint_list_add_json(&list, array, err);
-	json_decref(array);
 	if (code != 0) {
 		endpoint_list_finish(&list);
 		return code;
 	}
 	*ret = endpoint_list_take(&list);
-	ret->freshness = answer->freshness;
 	return 0;
+}
+
+static int endpoints_from_answer(
+	const struct berth_answer *answer, struct berth_endpoints *ret, struct err *err)
+{
+	json_t *array = json_read(answer->json, answer->len, 0, NULL);
+	int code = endpoints_from_json(array, ret, err);
+	json_decref(array);
+	if (code == 0) {
+		ret->freshness = answer->freshness;
+	}
+	return code;
 }
 
 /* `zone`: NULL, or what the answer is near to. */
@@ -268,34 +276,46 @@ static int endpoints(struct berth *berth, const char *path,
 	return code;
 }
 
-/* The tier that each endpoint of an answer has. */
-static int tiers_from_answer(const struct berth_answer *answer, unsigned **ret, struct err *err)
+/* The tier that each endpoint of a list has. */
+static int tiers_from_json(const json_t *array, unsigned **ret, struct err *err)
 {
 	size_t index;
 	json_t *entry;
-	json_t *array = json_read(answer->json, answer->len, 0, NULL);
 	unsigned *tiers = calloc(json_array_size(array) + 1, sizeof(*tiers));
 	if (!tiers) {
-		json_decref(array);
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}
-	int code = 0;
 	json_array_foreach (array, index, entry) {
 		const json_t *tier = json_object_get(entry, "tier");
 		if (!json_is_integer(tier)) {
-			code = err_set(err, BERTH_FAILED,
+			free(tiers);
+			return err_set(err, BERTH_FAILED,
 				"the agent's endpoints have no tiers: is it an older agent?");
-			break;
 		}
 		tiers[index] = (unsigned)json_integer_value(tier);
 	}
-	json_decref(array);
-	if (code != 0) {
-		free(tiers);
-		return code;
-	}
 	*ret = tiers;
 	return 0;
+}
+
+/* Both are of one reading of the answer: there is a tier for each endpoint. */
+static int near_from_answer(const struct berth_answer *answer, struct berth_endpoints *ret,
+	unsigned **ret_tiers, struct err *err)
+{
+	json_t *array = json_read(answer->json, answer->len, 0, NULL);
+	unsigned *tiers = NULL;
+	int code = tiers_from_json(array, &tiers, err);
+	if (code == 0) {
+		code = endpoints_from_json(array, ret, err);
+		if (code == 0) {
+			ret->freshness = answer->freshness;
+			*ret_tiers = tiers;
+		} else {
+			free(tiers);
+		}
+	}
+	json_decref(array);
+	return code;
 }
 
 int handle_endpoints_near(struct berth *berth, const char *path,
@@ -312,13 +332,7 @@ int handle_endpoints_near(struct berth *berth, const char *path,
 	if (code != 0) {
 		return code;
 	}
-	code = tiers_from_answer(&answer, ret_tiers, err);
-	if (code == 0) {
-		code = endpoints_from_answer(&answer, ret, err);
-		if (code != 0) {
-			free(*ret_tiers);
-		}
-	}
+	code = near_from_answer(&answer, ret, ret_tiers, err);
 	berth_answer_finish(&answer);
 	return code;
 }

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,6 +254,10 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	cr_assert(strstr(failure.message, "/nonexistent/berth.sock"));
 	cr_assert_eq(berth_exists(berth, "/a", NULL), BERTH_AGENT_UNAVAILABLE);
 	cr_assert_eq(berth_resolve(berth, "/A", NULL, NULL), BERTH_INVALID_PATHNAME);
+	struct berth_watch *watch = NULL;
+	cr_assert_eq(
+		berth_watch(berth, "/A", true, NULL, NULL, &watch, NULL), BERTH_INVALID_PATHNAME);
+	cr_assert_null(watch);
 	cr_assert_eq(berth_mknode(berth, "/a", true, NULL, &failure), BERTH_FAILED);
 	cr_assert(strstr(failure.message, "is for a registry"), "%s", failure.message);
 	berth_close(berth);
@@ -487,6 +492,36 @@ Test(client, a_watch_that_ends_outside_of_its_callback_hangs_up_at_once)
 	berth_unwatch(seen.watch);
 	server_stop(); /* waits for the client to leave */
 	berth_close(berth);
+}
+
+/* For a program with a loop of its own, which waits for the descriptor alone. */
+static void wait_for_descriptor(struct berth *berth, const char *types)
+{
+	struct pollfd poller = { .fd = berth_fd(berth), .events = POLLIN };
+	while (strcmp(seen.types, types) != 0) {
+		cr_assert_eq(poll(&poller, 1, PATIENT_MS), 1, "after %s", seen.types);
+		cr_assert_eq(berth_dispatch(berth, 0, NULL), 0);
+		cr_assert_eq(strncmp(seen.types, types, strlen(seen.types)), 0, "%s", seen.types);
+	}
+}
+
+Test(client, the_descriptor_is_ready_for_each_step_of_a_watch_and_rests_in_between)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { HANG_UP, NULL }, { ACCEPT, NULL },
+		{ READ, NULL }, { SEND, SUBSCRIBED }, { END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	struct pollfd poller = { .fd = berth_fd(berth), .events = POLLIN };
+	cr_assert_eq(poll(&poller, 1, 0), 0, "nothing is watched");
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	wait_for_descriptor(berth, "LOST SUBSCRIBED ");
+	while (poll(&poller, 1, 0) > 0) {
+		cr_assert_eq(berth_dispatch(berth, 0, NULL), 0);
+	}
+	berth_unwatch(seen.watch);
+	cr_assert_eq(poll(&poller, 1, 0), 0, "nothing is watched any more");
+	berth_close(berth);
+	server_stop();
 }
 
 Test(client, a_refused_watch_says_why_and_goes_on_trying)

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/berth.h"
@@ -16,6 +17,12 @@ static const char endpoints[] =
 	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\","
 	"\"addressType\":\"inetaddress\",\"address\":{\"hostname\":\"::1\","
 	"\"port\":\"80\"}},{\"path\":\"/a/b\","
+	"\"scope\":\"internal\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":\"host/port\","
+	"\"address\":\"h:81\"}]";
+static const char near_endpoints[] =
+	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\",\"tier\":0,"
+	"\"addressType\":\"inetaddress\",\"address\":{\"hostname\":\"::1\","
+	"\"port\":\"80\"}},{\"path\":\"/a/b\",\"tier\":2,"
 	"\"scope\":\"internal\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":\"host/port\","
 	"\"address\":\"h:81\"}]";
 static const char children[] = "[\"/a/b\",\"/a/c\"]";
@@ -121,6 +128,30 @@ static int call_endpoints(struct berth *berth, struct berth_failure *failure)
 	return code;
 }
 
+static int call_near(struct berth *berth, struct berth_failure *failure)
+{
+	struct berth_endpoints found;
+	unsigned *tiers = NULL;
+	int code = berth_endpoints_near(berth, "/a", &filter, "eu/a", &found, &tiers, failure);
+	if (code == 0) {
+		code = are_right(&found) && tiers[0] == 0 && tiers[1] == 2 ? 0 : FAILING_WRONG;
+		free(tiers);
+		berth_endpoints_finish(&found);
+	}
+	return code;
+}
+
+static int call_records(struct berth *berth, struct berth_failure *failure)
+{
+	struct berth_answer answer;
+	int code = berth_records(berth, "/a", &answer, failure);
+	if (code == 0) {
+		code = answer.len == 0 && strcmp(answer.json, "") == 0 ? 0 : FAILING_WRONG;
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
 static int call_lookup(struct berth *berth, struct berth_failure *failure)
 {
 	struct berth_lookup *lookup = NULL;
@@ -145,6 +176,8 @@ static const struct {
 	{ "exists", stat_of_node, call_exists },
 	{ "endpoints", endpoints, call_endpoints },
 	{ "lookup", endpoints, call_lookup },
+	{ "endpoints by nearness", near_endpoints, call_near },
+	{ "an empty answer", "", call_records },
 };
 
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };

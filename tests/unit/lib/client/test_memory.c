@@ -1,5 +1,7 @@
 /* Look-ups on an agent that shares its memory: which are answered there, and which it is asked. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,6 +12,7 @@
 
 #include "agent/shared/map.h"
 #include "lib/berth.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
@@ -322,6 +325,36 @@ STAGED(an_agent_without_a_map_is_asked_for_one_now_and_then_if_it_may_have_one_l
 	stage->map = new_map();
 	put(stage, "/v1/resolve/a", "{\"in\":\"memory\"}", 0);
 	expect_asked_after(stage, 60000);
+}
+
+/* The look-up that asks for the map, and one that the map answers. */
+STAGED(without_memory_a_look_up_is_answered_by_the_agent_or_fails)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct berth *berth = NULL;
+		struct berth_answer answer;
+		failed = false;
+		cr_assert_eq(berth_open(&berth, stage->listener.address.sun_path, NULL, NULL), 0);
+		berth_set_shared(berth, true);
+		for (int i = 0; i < 4; i++) {
+			if (i > 1) {
+				failing_arm("alloc", number, ENOMEM);
+			}
+			int code = berth_resolve(berth, "/a", &answer, NULL);
+			bool fired = i > 1 && failing_disarm();
+			cr_assert(code == 0 || (fired && code < 0), "%d without %d", code,
+				(int)number);
+			cr_assert(code || strcmp(answer.json, "{}") == 0 ||
+				strcmp(answer.json, "{\"in\":\"memory\"}") == 0);
+			if (code == 0) {
+				berth_answer_finish(&answer);
+			}
+			failed = failed || fired;
+		}
+		berth_close(berth);
+		cr_assert_neq(fcntl(STDIN_FILENO, F_GETFD), -1, "another descriptor is closed");
+	}
 }
 
 /* ---- a look-up that is kept ---- */

@@ -1,6 +1,7 @@
 /* A handle on a registry: every call of the library, on a directory. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
@@ -426,6 +427,23 @@ STAGED(without_memory_what_is_read_is_whole_or_an_error)
 	failing_check_memory("reads", read_all, stage);
 }
 
+static int open_and_close(void *context)
+{
+	const struct stage *stage = context;
+	struct berth *berth = NULL;
+	struct berth_failure failure = { .message = "" };
+	int code = berth_open(&berth, stage->url, NULL, &failure);
+	berth_close(berth);
+	bool told = code == 0 || *failure.message;
+	return (code == 0) == (berth != NULL) && told ? code : FAILING_WRONG;
+}
+
+STAGED(a_handle_that_cannot_be_made_says_so)
+{
+	failing_check_memory("a handle", open_and_close, stage);
+	failing_check("a handle", "epoll", EMFILE, open_and_close, stage);
+}
+
 /* ---- watches ---- */
 
 static void on_event(void *context, const struct berth_event *event)
@@ -497,6 +515,47 @@ STAGED(the_descriptor_is_ready_when_there_is_something_to_dispatch_and_only_then
 	berth_close(other);
 }
 
+/* The registry reports changes while another call waits for its answer. */
+STAGED(events_that_came_during_another_call_make_the_descriptor_ready)
+{
+	struct berth_watch *watch;
+	struct pollfd poller = { .fd = berth_fd(stage->berth), .events = POLLIN };
+	bind(stage, "/s/a", RECORD(""));
+	cr_assert_eq(berth_watch(stage->berth, "/s", true, on_event, stage, &watch, NULL), 0);
+	for (int i = 0; i < 50; i++) {
+		cr_assert_eq(berth_exists(stage->berth, "/s/a", NULL), 1);
+	}
+	cr_expect_str_empty(stage->events, "events come from berth_dispatch() alone");
+	while (!strstr(stage->events, "SUBSCRIBED")) {
+		cr_assert_eq(poll(&poller, 1, PATIENT_MS), 1);
+		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
+	}
+}
+
+static int watch_and_leave(void *context)
+{
+	struct stage *stage = context;
+	struct berth_watch *watch = NULL;
+	struct berth_failure failure = { .message = "" };
+	struct berth *berth = NULL;
+	int code = berth_open(&berth, stage->url, NULL, &failure);
+	code = code ? code : berth_watch(berth, "/s", true, on_event, stage, &watch, &failure);
+	for (int i = 0; i < 20 && code == 0; i++) {
+		int found = berth_exists(berth, "/s/a", &failure);
+		code = found == 1 ? 0 : found < 0 ? found : FAILING_WRONG;
+	}
+	berth_close(berth);
+	return code && !*failure.message ? FAILING_WRONG : code;
+}
+
+STAGED(events_that_nobody_fetched_go_with_their_watch)
+{
+	bind(stage, "/s/a", RECORD(""));
+	cr_assert_eq(watch_and_leave(stage), 0);
+	failing_check("a watch", "epoll", ENOMEM, watch_and_leave, stage);
+	cr_expect_str_empty(stage->events);
+}
+
 STAGED(a_watch_of_one_path_tells_of_no_other)
 {
 	struct berth_watch *watch;
@@ -536,6 +595,14 @@ STAGED(a_registry_that_goes_is_told_of_and_its_return_too)
 	cr_assert_eq(berth_resolve(stage->berth, "/s/a", &answer, NULL), 0);
 	berth_answer_finish(&answer);
 	berth_unwatch(watch);
+}
+
+STAGED(an_accessor_is_refused_where_everybody_may_write)
+{
+	expect_failure(stage,
+		berth_add_write_accessor(stage->berth, "joe", "secret", &stage->failure),
+		BERTH_FAILED, "without secure");
+	cr_expect_eq(berth_clear_write_accessors(stage->berth, &stage->failure), 0);
 }
 
 STAGED(requests_that_an_agent_alone_can_serve_are_refused)

@@ -322,6 +322,28 @@ STAGED(a_node_that_may_not_be_read_is_there_without_a_record)
 	cr_assert_str_eq(description(stage, "/a"), "top");
 }
 
+static bool is_fresh(const struct stage *stage)
+{
+	return stage->missed || strstr(stage->events, "FRESH");
+}
+
+STAGED(an_outage_in_the_middle_of_news_ends_like_any_other)
+{
+	struct refusal refusal = { REGISTRY_OP_GET, "/a/d", BERTH_TIMEOUT, 1 };
+	follow(stage, true);
+	expect(stage, BEGUN);
+	memory_on_task(stage->registry, refuse, &refusal);
+	memory_put(stage->registry, "/a/d", RECORD("d"));
+	while (refusal.left > 0) {
+		registry_dispatch(stage->registry, clock_monotonic_ms());
+	}
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	client_wait_state(stage->registry, REGISTRY_LOST);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cr_assert(drive(stage, is_fresh), "%s", stage->events);
+	cr_assert_str_eq(description(stage, "/a/d"), "d");
+}
+
 /* ---- without memory ---- */
 
 Test(client_tree, without_memory_the_first_picture_comes_later_and_whole)
@@ -375,11 +397,6 @@ Test(client_tree, without_memory_no_change_is_lost_in_silence)
 	}
 }
 
-static bool is_fresh(const struct stage *stage)
-{
-	return stage->missed || strstr(stage->events, "FRESH");
-}
-
 Test(client_tree, without_memory_an_outage_ends_when_all_has_been_read)
 {
 	bool failed = true;
@@ -394,6 +411,33 @@ Test(client_tree, without_memory_an_outage_ends_when_all_has_been_read)
 		cr_assert(drive(stage, is_fresh), "without allocation %d: %s", (int)number,
 			stage->events);
 		cr_assert(is_whole(stage));
+		failed = stage->failed;
+		stage_end(stage);
+	}
+}
+
+static bool has_gone(const struct stage *stage)
+{
+	return stage->missed || json_object_size(stage->picture) == 0;
+}
+
+/* No picture has a node below one that has gone. */
+Test(client_tree, without_memory_a_branch_goes_from_its_leaves_on)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct stage *stage = stage_begin(&(struct stage){ 0 });
+		follow(stage, true);
+		cr_assert(drive(stage, has_begun));
+		memory_remove(stage->registry, "/a/b");
+		memory_remove(stage->registry, "/a/c");
+		memory_remove(stage->registry, "/a");
+		failing_arm("alloc", number, ENOMEM);
+		cr_assert(drive(stage, has_gone), "without allocation %d: %s", (int)number,
+			stage->events);
+		const char *top = strstr(stage->events, "DELETED:/a ");
+		cr_assert(stage->missed || (top && strcmp(top, "DELETED:/a ") == 0), "%s",
+			stage->events);
 		failed = stage->failed;
 		stage_end(stage);
 	}

@@ -1,5 +1,6 @@
 /* The host: backend: its questions, and the connection that they take. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "tests/support/failing.h"
 #include "tests/unit/lib/registry/host/host_stage.h"
@@ -142,6 +143,45 @@ Test(registry_host_post, an_answer_may_come_in_pieces)
 	close_stage();
 }
 
+Test(registry_host_post, answers_do_not_add_up)
+{
+	enum { BODY = 2000 };
+	struct answer answer = { 0 };
+	char text[BODY + 128];
+	int head = snprintf(
+		text, sizeof(text), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BODY);
+	memset(text + head, ' ', BODY);
+	text[head + BODY] = '\0';
+	begin();
+	for (int i = 0; i < 50; i++) {
+		registry_get(stage.registry, "/a", answer_take, &answer);
+		read_question();
+		answer_question(text);
+		cr_assert_eq(stage.state, REGISTRY_CONNECTED, "answer %d: %s", i, stage.why);
+	}
+	answer_clear(&answer);
+	close_stage();
+}
+
+/* A program may have closed its standard input. */
+Test(registry_host_post, a_connection_may_have_any_descriptor)
+{
+	struct answer answer = { 0 };
+	char byte;
+	begin();
+	hang_up();
+	close(STDIN_FILENO);
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	dispatch();
+	cr_assert_neq(fcntl(STDIN_FILENO, F_GETFD), -1, "the connection has another one");
+	read_question();
+	answer_question("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+	cr_expect_eq(stage.state, REGISTRY_CONNECTED);
+	cr_expect_eq(recv(stage.post, &byte, 1, MSG_DONTWAIT), 0, "it has left");
+	answer_clear(&answer);
+	close_stage();
+}
+
 /* The reason of a refusal is what the host's agent says. */
 Test(registry_host_post, a_refused_question_says_why)
 {
@@ -211,6 +251,7 @@ static int open_and_close(void *context)
 	(void)context;
 	int code = registry_open(&registry, &options, &err);
 	if (code == 0) {
+		registry_dispatch(registry, clock_monotonic_ms());
 		registry_close(registry);
 	}
 	return (code == 0) != (registry != NULL) || (code && !*err.msg) ? FAILING_WRONG : code;
