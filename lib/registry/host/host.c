@@ -453,16 +453,12 @@ static void host_unwatch(
 	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
 {
 	struct host_backend *host = self(backend);
-	json_t *drop = json_pack(
-		"{s:s, s:b}", "path", path, "list", kind == REGISTRY_WATCH_CHILDREN);
 	/* A watch that stays by mistake costs the host's agent one message. */
-	if (!drop || json_array_size(host->drops) >= MOST_DROPS) {
-		json_decref(drop);
-	} else if (host->state == REGISTRY_CONNECTED) {
-		(void)json_array_append_new(host->drops, drop);
+	if (host->state == REGISTRY_CONNECTED && json_array_size(host->drops) < MOST_DROPS) {
+		(void)json_array_append_new(host->drops,
+			json_pack("{s:s, s:b}", "path", path, "list",
+				kind == REGISTRY_WATCH_CHILDREN));
 		host->fresh = true;
-	} else {
-		json_decref(drop);
 	}
 }
 

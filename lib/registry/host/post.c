@@ -145,9 +145,6 @@ static int read_some(struct host_post *post, struct err *err)
 
 int host_post_dispatch(struct host_post *post, int64_t now_ms, struct err *err)
 {
-	if (post->fd < 0) {
-		return 0;
-	}
 	if (post->busy && post->sent < post->out.len && write_some(post, err)) {
 		return err->code;
 	}

@@ -30,6 +30,7 @@ static struct {
 	int request_timeout_ms; /* 0: the default */
 	struct registry *registry;
 	enum registry_state state;
+	int states; /* how many were reported */
 	char why[512];
 	char *container; /* as JSON text; "-" for no word */
 } stage;
@@ -38,6 +39,7 @@ static inline void on_state(void *context, enum registry_state state, const char
 {
 	(void)context;
 	stage.state = state;
+	stage.states++;
 	snprintf(stage.why, sizeof(stage.why), "%s", why);
 }
 

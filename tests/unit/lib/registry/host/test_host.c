@@ -1,4 +1,6 @@
 /* The host: backend on a server that obeys the test: its states, its questions, its events. */
+#include <fcntl.h>
+
 #include "tests/unit/lib/registry/host/host_stage.h"
 
 Test(registry_host, a_node_is_asked_for_and_answered)
@@ -6,6 +8,7 @@ Test(registry_host, a_node_is_asked_for_and_answered)
 	struct answer answer = { 0 };
 	begin();
 	registry_get(stage.registry, "/a/b", answer_take, &answer);
+	cr_assert_eq(registry_deadline_ms(stage.registry), 0, "it is to be asked now");
 	take_question();
 	cr_assert(asks("\"reads\":[{\"id\":2,\"path\":\"/a/b\",\"list\":false,\"watch\":false}]"),
 		"%s", stage.asked);
@@ -45,6 +48,30 @@ Test(registry_host, a_change_is_read)
 	take_question();
 	cr_assert(asks("\"drops\":[{\"path\":\"/a\",\"list\":false}]"), "%s", stage.asked);
 	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host, a_change_of_a_list_is_read_where_a_list_is_watched)
+{
+	struct answer answer = { 0 };
+	begin();
+	registry_watch(stage.registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &answer);
+	take_question();
+	cr_assert(asks("\"path\":\"/a\",\"list\":true,\"watch\":true"), "%s", stage.asked);
+	tell("{\"type\":\"READ\",\"id\":2,\"node\":{" STAT ",\"names\":[\"b\"]}}");
+	dispatch();
+	cr_assert_str_eq(answer_children(&answer), "/a/b");
+	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
+	tell("{\"type\":\"CHANGED\",\"path\":\"/a\",\"list\":false}");
+	cr_assert_gt(registry_deadline_ms(stage.registry), 0, "it is not about the list");
+	tell("{\"type\":\"CHANGED\",\"path\":\"/a\",\"list\":true}");
+	take_question();
+	cr_assert(asks("\"path\":\"/a\",\"list\":true,\"watch\":true"), "%s", stage.asked);
+	tell("{\"type\":\"READ\",\"id\":3,\"node\":{" STAT ",\"names\":[\"b\",\"c\"]}}");
+	dispatch();
+	cr_assert_str_eq(answer_children(&answer), "/a/b /a/c");
+	cr_assert_not(answer.emptied, "nobody said that it had gone");
 	answer_clear(&answer);
 	close_stage();
 }
@@ -92,6 +119,9 @@ Test(registry_host, the_hosts_registry_goes_and_comes)
 	take_question();
 	tell("{\"type\":\"STALE\",\"why\":\"it is away\"}");
 	cr_assert_eq(stage.state, REGISTRY_AWAY);
+	int states = stage.states;
+	tell("{\"type\":\"STALE\"}");
+	cr_assert_eq(stage.states, states, "that is not news");
 	cr_assert(eq(str, stage.why, "it is away"));
 	cr_assert_eq(answer.err.code, BERTH_REGISTRY_UNAVAILABLE);
 	tell("{\"type\":\"FRESH\",\"heard_ms\":0}");
@@ -252,11 +282,17 @@ Test(registry_host, options_that_a_container_has_not)
 	options.url = "host:run";
 	cr_assert_neq(registry_options_check(&options, &option, &err), 0);
 	cr_assert(strstr(err.msg, "allowed is host:/path") != NULL, "%s", err.msg);
-	options.url = "host:/0123456789012345678901234567890123456789012345678901234567890123456789"
-		      "0123456789012345678901234567890123456789";
+	char url[128] = "host:/";
+	const size_t longest = 107 - strlen("/berth.sock") + strlen("host:");
+	memset(url + strlen(url), 'x', longest - strlen(url));
+	options.url = url;
 	err_clear(&err);
+	cr_assert_eq(registry_options_check(&options, &option, &err), 0, "%s", err.msg);
+	url[longest] = 'x';
 	cr_assert_neq(registry_options_check(&options, &option, &err), 0);
-	cr_assert(strstr(err.msg, "too long for a socket") != NULL, "%s", err.msg);
+	cr_assert(
+		strstr(err.msg, "too long for a socket: at most 107 bytes") != NULL, "%s", err.msg);
+	cr_assert(eq(str, (char *)option, "url"));
 }
 
 #define BEGAN(timeout_ms)                                                                          \
@@ -289,11 +325,18 @@ Test(registry_host, a_stream_that_comes_again_is_asked_everything_again)
 	struct answer answer = { 0 };
 	begin();
 	registry_watch(stage.registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	struct registry_watch *watch = registry_watch(
+		stage.registry, "/ended", REGISTRY_WATCH_DATA, answer_take, &answer);
 	take_question();
 	tell("{\"type\":\"READ\",\"id\":2,\"node\":null}");
+	tell("{\"type\":\"READ\",\"id\":3,\"node\":null}");
 	registry_confirm(stage.registry, clock_monotonic_ms(), answer_take, &answer);
 	take_question();
-	cr_assert(asks("\"confirms\":[{\"id\":3"), "%s", stage.asked);
+	cr_assert(asks("\"confirms\":[{\"id\":4"), "%s", stage.asked);
+	registry_get(stage.registry, "/b", answer_take, &answer);
+	read_question();
+	answer_question("HTTP/1.1 200 OK\r\nContent-Le"); /* and no more */
+	registry_unwatch(watch);
 	close(stage.stream);
 	close(stage.post);
 	stage.post = -1;
@@ -307,6 +350,8 @@ Test(registry_host, a_stream_that_comes_again_is_asked_everything_again)
 	take_question();
 	cr_expect(asks("\"path\":\"/a\",\"list\":false,\"watch\":true"), "%s", stage.asked);
 	cr_expect(asks("\"confirms\":[{\"id\":"), "%s", stage.asked);
+	cr_expect_not(asks("/ended"), "%s", stage.asked);
+	cr_expect_eq(stage.state, REGISTRY_CONNECTED, "%s", stage.why);
 	answer_clear(&answer);
 	close_stage();
 }
@@ -400,7 +445,7 @@ Test(registry_host, a_request_that_is_cancelled_is_answered_to_nobody)
 /* One confirmation at a time; what waits meanwhile is asked together, by the tightest bound. */
 Test(registry_host, confirmations_that_wait_are_one_question)
 {
-	struct answer answers[3] = { { 0 } };
+	struct answer answers[4] = { { 0 } };
 	begin();
 	int64_t now_ms = clock_monotonic_ms();
 	registry_confirm(stage.registry, now_ms - 9000, answer_take, &answers[0]);
@@ -409,12 +454,15 @@ Test(registry_host, confirmations_that_wait_are_one_question)
 	registry_confirm(stage.registry, now_ms + 100000, answer_take, &answers[2]);
 	dispatch();
 	cr_assert_gt(registry_deadline_ms(stage.registry), now_ms, "it has to wait");
+	registry_get(stage.registry, "/a", answer_take, &answers[3]);
+	take_question();
+	cr_assert_not(asks("confirms"), "%s", stage.asked);
 	tell("{\"type\":\"CONFIRMED\",\"id\":2,\"heard_ms\":0}");
 	cr_assert_eq(answers[0].calls, 1);
 	cr_assert_eq(answers[1].calls + answers[2].calls, 0);
 	take_question();
-	cr_assert(asks("\"confirms\":[{\"id\":3,\"max_age_ms\":0}]"), "%s", stage.asked);
-	tell("{\"type\":\"CONFIRMED\",\"id\":3,\"heard_ms\":0}");
+	cr_assert(asks("\"confirms\":[{\"id\":4,\"max_age_ms\":0}]"), "%s", stage.asked);
+	tell("{\"type\":\"CONFIRMED\",\"id\":4,\"heard_ms\":0}");
 	for (size_t i = 0; i < 3; i++) {
 		cr_expect_eq(answers[i].calls, 1);
 		cr_expect_eq(answers[i].err.code, 0);
@@ -431,4 +479,30 @@ Test(registry_host, a_session_has_the_containers_name_as_long_as_there_is_one)
 	tell("{\"type\":\"CONTAINER\",\"container\":null}");
 	cr_expect_str_eq(registry_session_name(stage.registry), "container web-2");
 	close_stage();
+}
+
+Test(registry_host, a_registry_that_is_left_to_a_successor_keeps_no_connection)
+{
+	char byte;
+	begin();
+	cr_expect_null(registry_session(stage.registry));
+	cr_expect_null(registry_detach(stage.registry));
+	cr_expect_eq(recv(stage.stream, &byte, 1, MSG_DONTWAIT), 0);
+	cr_expect_eq(recv(stage.post, &byte, 1, MSG_DONTWAIT), 0);
+	stage.registry = NULL;
+	close_stage();
+}
+
+/* A program may have closed its standard input. */
+Test(registry_host, a_registry_may_have_any_descriptor)
+{
+	const struct registry_options options = { .url = "host:/nowhere" };
+	struct registry *registry = NULL;
+	struct err err = ERR_INIT;
+	close(STDIN_FILENO);
+	cr_assert_eq(registry_open(&registry, &options, &err), 0, "%s", err.msg);
+	cr_expect_eq(registry_fd(registry), STDIN_FILENO);
+	registry_dispatch(registry, clock_monotonic_ms());
+	registry_close(registry);
+	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is left open");
 }

@@ -38,13 +38,13 @@ Test(registry_host_node, a_list_has_names_and_foreign_ones)
 	take_question();
 	cr_assert(asks("\"list\":true"));
 	tell("{\"type\":\"READ\",\"id\":2,\"node\":{" STAT ",\"names\":[\"c\",\"b\",7,\"\"],"
-	     "\"foreign\":[\"%41%20x\",\"%\"]}}");
+	     "\"foreign\":[\"%41%20x\",\"%\",\"%01\",\"%00\"]}}");
 	cr_assert_eq(answer.calls, 1);
 	cr_assert_eq(answer.children_count, 2);
 	cr_assert_str_eq(answer.children[0], "/a/b");
-	cr_assert_eq(answer.stat.foreign, 2);
+	cr_assert_eq(answer.stat.foreign, 4);
 	cr_assert_str_eq(answer_children(&answer), "/a/b /a/c");
-	cr_assert_str_eq(answer_foreign(&answer), "/a/%25 /a/A%20x");
+	cr_assert_str_eq(answer_foreign(&answer), "/a/%01 /a/%25 /a/%2500 /a/A%20x");
 	answer_clear(&answer);
 	close_stage();
 }
@@ -125,6 +125,24 @@ Test(registry_host_node, a_list_that_nobody_could_hold_is_refused)
 	cr_expect_eq(task.ret_err.code, BERTH_LIMIT_EXCEEDED, "%d", task.ret_err.code);
 	cr_expect_null(task.ret_children);
 	json_decref(event);
+}
+
+Test(registry_host_node, names_that_nobody_could_hold_are_refused)
+{
+	enum { NAMES = 18, EACH = 1024 * 1024 };
+	struct registry_task task = { .operation = REGISTRY_OP_CHILDREN, .path = "/a" };
+	json_t *foreign = json_array();
+	char *name = malloc(EACH + 1);
+	memset(name, 'n', EACH);
+	name[EACH] = '\0';
+	for (int i = 0; i < NAMES; i++) {
+		json_array_append_new(foreign, json_string(name));
+	}
+	json_t *event = json_pack("{s:{s:o}}", "node", "foreign", foreign);
+	host_node_take(&task, event);
+	cr_expect_eq(task.ret_err.code, BERTH_LIMIT_EXCEEDED, "%d", task.ret_err.code);
+	json_decref(event);
+	free(name);
 }
 
 static int take_list(void *context)

@@ -325,3 +325,50 @@ Test(registry_host_post, a_call_that_has_not_done_all_is_made_again)
 	expect_each("send", LESS, false);
 	expect_each("receive", EINTR, false);
 }
+
+Test(registry_host_post, a_connection_that_breaks_in_the_middle_of_a_question_ends_the_stream)
+{
+	struct answer answer = { 0 };
+	begin();
+	registry_get(stage.registry, "/a", answer_take, &answer);
+	failing_arm("send", 1, EAGAIN);
+	dispatch();
+	cr_assert(failing_disarm());
+	failing_arm("send", 1, EPIPE);
+	dispatch();
+	cr_assert(failing_disarm());
+	dispatch();
+	cr_expect_eq(stage.state, REGISTRY_AWAY);
+	cr_expect_eq(answer.err.code, BERTH_REGISTRY_UNAVAILABLE);
+	answer_clear(&answer);
+	close_stage();
+}
+
+Test(registry_host_post, without_memory_a_question_is_whole_or_the_stream_ends)
+{
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct answer answer = { 0 };
+		begin();
+		struct registry_watch *watch = registry_watch(
+			stage.registry, "/w", REGISTRY_WATCH_DATA, answer_take, &answer);
+		take_question();
+		tell("{\"type\":\"READ\",\"id\":2,\"node\":null}");
+		registry_get(stage.registry, "/a", answer_take, &answer);
+		failing_arm("alloc", number, ENOMEM);
+		registry_unwatch(watch);
+		dispatch();
+		failed = failing_disarm();
+		ssize_t got = recv(stage.post, stage.asked, sizeof(stage.asked) - 1, MSG_DONTWAIT);
+		cr_expect_eq(got > 0, stage.state == REGISTRY_CONNECTED, "without %d", (int)number);
+		if (got > 0) {
+			stage.asked[got] = '\0';
+			const char *body = strstr(stage.asked, "\r\n\r\n");
+			json_t *json = body ? json_loads(body + 4, 0, NULL) : NULL;
+			cr_expect_eq(json_array_size(json_object_get(json, "reads")), 1);
+			json_decref(json);
+		}
+		answer_clear(&answer);
+		close_stage();
+	}
+}
