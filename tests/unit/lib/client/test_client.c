@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -263,6 +264,17 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	berth_close(berth);
 }
 
+/* A program may have closed its standard input. */
+Test(client, a_handle_may_have_any_descriptor)
+{
+	struct berth *berth = NULL;
+	close(STDIN_FILENO);
+	cr_assert_eq(berth_open(&berth, "/nonexistent/berth.sock", NULL, NULL), 0);
+	cr_expect_eq(berth_fd(berth), STDIN_FILENO);
+	berth_close(berth);
+	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is left open");
+}
+
 /* The server makes none of these calls before the client has made its first one. */
 Test(client, a_call_that_fails_has_a_reason_and_one_that_can_be_repeated_is)
 {
@@ -476,9 +488,9 @@ Test(client, a_watch_may_end_in_its_callback)
 	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
 	watch_until(berth, "SUBSCRIBED ");
 	cr_assert_null(seen.watch);
+	server_stop(); /* waits for the client to leave */
 	cr_assert_eq(berth_dispatch(berth, 0, NULL), 0);
 	berth_close(berth);
-	server_stop();
 }
 
 Test(client, a_watch_that_ends_outside_of_its_callback_hangs_up_at_once)

@@ -175,6 +175,24 @@ Test(control, without_memory_or_a_socket_each_call_says_so)
 	}
 }
 
+static int call_for_nothing(struct berth *berth, struct berth_failure *failure)
+{
+	struct berth_answer answer;
+	int code = berth_run_check(berth, "web", &answer, failure);
+	if (code == 0) {
+		code = answer.len == 0 && strcmp(answer.json, "") == 0 ? 0 : FAILING_WRONG;
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+Test(control, an_empty_answer_is_one)
+{
+	static struct call call = { "run-check", call_for_nothing, 0 };
+	let_it_answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	failing_check_memory(call.name, make_call, &call);
+}
+
 Test(control, a_refusal_has_the_agents_name_also_without_memory)
 {
 	let_it_answer(DENIED);

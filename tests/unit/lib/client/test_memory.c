@@ -327,6 +327,15 @@ STAGED(an_agent_without_a_map_is_asked_for_one_now_and_then_if_it_may_have_one_l
 	expect_asked_after(stage, 60000);
 }
 
+/* A program may have closed its standard input. */
+STAGED(the_connection_for_the_map_may_have_any_descriptor)
+{
+	cr_expect_not(is_in_memory(stage));
+	cr_expect_not(is_in_memory(stage));
+	close(STDIN_FILENO);
+	cr_expect(is_in_memory(stage));
+}
+
 /* The look-up that asks for the map, and one that the map answers. */
 STAGED(without_memory_a_look_up_is_answered_by_the_agent_or_fails)
 {

@@ -515,6 +515,14 @@ STAGED(the_descriptor_is_ready_when_there_is_something_to_dispatch_and_only_then
 	berth_close(other);
 }
 
+STAGED(the_descriptor_of_a_new_handle_is_ready_for_its_first_steps)
+{
+	struct berth *other = open_handle(stage);
+	struct pollfd poller = { .fd = berth_fd(other), .events = POLLIN };
+	cr_expect_eq(poll(&poller, 1, PATIENT_MS), 1);
+	berth_close(other);
+}
+
 /* The registry reports changes while another call waits for its answer. */
 STAGED(events_that_came_during_another_call_make_the_descriptor_ready)
 {

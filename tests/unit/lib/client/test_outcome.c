@@ -22,6 +22,7 @@ static void note_accessors(void *context, const struct registry_task *task, stru
 {
 	struct stage *stage = context;
 	(void)err;
+	failing_pause(); /* the registry in memory has what it needs */
 	if (!task->acl) {
 		return;
 	}
@@ -33,12 +34,21 @@ static void note_accessors(void *context, const struct registry_task *task, stru
 	}
 }
 
+static void on_answer(void *context, int code, double duration_s)
+{
+	(void)context;
+	(void)code;
+	(void)duration_s;
+	failing_resume();
+}
+
 static struct stage *begin(struct stage *stage)
 {
 	const struct registry_options options = { .auth = "digest",
 		.secure = true,
 		.system_accounts = "",
-		.request_timeout_ms = 10 * PATIENT_MS };
+		.request_timeout_ms = 10 * PATIENT_MS,
+		.on_answer = on_answer };
 	struct err err = ERR_INIT;
 	cr_assert_eq(handle_create(&stage->berth, &err), 0, "%s", err.msg);
 	stage->berth->ops = &handle_registry_ops;
@@ -178,6 +188,57 @@ STAGED(a_watch_says_whether_the_registry_is_away_or_refuses_the_handle)
 			stage->failure.message);
 	}
 	berth_unwatch(watch);
+}
+
+struct seen {
+	bool begun;
+	bool updated;
+	bool lost;
+	bool wrong;
+};
+
+static void see(void *context, const struct berth_event *event)
+{
+	struct seen *seen = context;
+	failing_pause();
+	seen->wrong = seen->wrong || seen->lost;
+	seen->begun = seen->begun || event->type == BERTH_EVENT_SUBSCRIBED;
+	seen->lost = event->type == BERTH_EVENT_LOST;
+	if (event->type == BERTH_EVENT_UPDATED) {
+		seen->updated = true;
+		seen->wrong = seen->wrong || !event->record || !strstr(event->record, "changed");
+	}
+	failing_resume();
+}
+
+/* Its state is not what the events so far have told: the watch is over, and says so. */
+STAGED(without_memory_an_event_is_whole_or_the_last_one)
+{
+	bool failed = true;
+	size_t lost = 0;
+	for (uint64_t number = 1; failed; number++) {
+		struct seen seen = { .begun = false };
+		struct berth_watch *watch = NULL;
+		memory_put(stage->berth->registry, "/a", "{\"type\":\"JSONServiceRecord\"}");
+		cr_assert_eq(berth_watch(stage->berth, "/a", false, see, &seen, &watch, NULL), 0);
+		while (!seen.begun) {
+			cr_assert_eq(berth_dispatch(stage->berth, PATIENT_MS, NULL), 0);
+		}
+		memory_put(stage->berth->registry, "/a",
+			"{\"type\":\"JSONServiceRecord\",\"description\":\"changed\"}");
+		failing_arm("alloc", number, ENOMEM);
+		while (!seen.updated && !seen.lost) {
+			cr_assert_eq(berth_dispatch(stage->berth, PATIENT_MS, NULL), 0);
+		}
+		failed = failing_disarm();
+		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
+		cr_expect_not(seen.wrong, "without %d", (int)number);
+		cr_expect_eq(berth_watch_trouble(watch, &stage->failure),
+			seen.lost ? BERTH_FAILED : 0, "without %d", (int)number);
+		lost += seen.lost;
+		berth_unwatch(watch);
+	}
+	cr_expect_gt(lost, 1, "%zu", lost);
 }
 
 STAGED(write_accessors_are_those_of_the_nodes_that_are_made_afterwards)

@@ -344,6 +344,22 @@ STAGED(endpoints_by_nearness_have_tiers)
 	berth_endpoints_finish(&endpoints);
 }
 
+STAGED(a_look_up_by_nearness_that_cannot_be_sent_is_refused)
+{
+	struct berth_endpoints endpoints;
+	unsigned *tiers = NULL;
+	static char zone[32 * 1024];
+	memset(zone, ' ', sizeof(zone) - 1);
+	int code = berth_endpoints_near(
+		stage->berth, "/s", NULL, zone, &endpoints, &tiers, &stage->failure);
+	cr_expect_eq(code, BERTH_LIMIT_EXCEEDED, "%s", stage->failure.message);
+	code = berth_endpoints_near(
+		stage->berth, "s", NULL, "self", &endpoints, &tiers, &stage->failure);
+	cr_expect_eq(code, BERTH_INVALID_PATHNAME, "%s", stage->failure.message);
+	cr_expect_null(tiers);
+	cr_expect_str_empty(stage->request, "nothing is sent");
+}
+
 /* An agent of a version without zones lets the parameter be. */
 STAGED(an_answer_without_tiers_is_not_by_nearness)
 {

@@ -220,6 +220,17 @@ STAGED(an_outage_makes_the_picture_stale_until_all_has_been_read)
 	cr_assert_str_eq(description(stage, "/a/b"), "changed");
 }
 
+STAGED(an_outage_of_a_node_alone_ends_when_it_has_been_read)
+{
+	follow(stage, false);
+	expect(stage, BEGUN);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	client_wait_state(stage->registry, REGISTRY_LOST);
+	memory_put(stage->registry, "/a", RECORD("changed"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	expect(stage, BEGUN "STALE UPDATED:/a FRESH ");
+}
+
 STAGED(a_branch_that_went_in_an_outage_is_told_from_its_leaves_on)
 {
 	memory_put(stage->registry, "/a/c/d", RECORD("d"));
@@ -234,6 +245,18 @@ STAGED(a_branch_that_went_in_an_outage_is_told_from_its_leaves_on)
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	expect(stage, BEGUN "STALE DELETED:/a/c/d/e DELETED:/a/c/d DELETED:/a/c FRESH ");
 	cr_assert_eq(json_object_size(stage->picture), 2);
+}
+
+STAGED(an_outage_during_the_first_picture_is_no_news)
+{
+	memory_set_answering(stage->registry, false);
+	follow(stage, true);
+	on_state(stage, REGISTRY_AWAY, "");
+	cr_assert_str_empty(stage->events);
+	on_state(stage, REGISTRY_CONNECTED, "");
+	memory_set_answering(stage->registry, true);
+	expect(stage, BEGUN);
+	cr_assert_eq(json_object_size(stage->picture), 3);
 }
 
 STAGED(an_outage_before_the_first_picture_is_no_news)
@@ -392,6 +415,7 @@ Test(client_tree, without_memory_no_change_is_lost_in_silence)
 		failing_arm("alloc", number, ENOMEM);
 		cr_assert(drive(stage, has_followed), "without allocation %d: %s", (int)number,
 			stage->events);
+		cr_assert_null(strstr(stage->events, "DELETED:/a/b"), "%s", stage->events);
 		failed = stage->failed;
 		stage_end(stage);
 	}
