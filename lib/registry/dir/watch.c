@@ -544,7 +544,7 @@ int dir_watches_fd(const struct dir_watches *watches)
 int64_t dir_watches_deadline_ms(const struct dir_watches *watches)
 {
 	int64_t deadline_ms = INT64_MAX;
-	if (!list_empty(&watches->fired) || (watches->polled > 0 && watches->poll_at_ms == 0)) {
+	if (!list_empty(&watches->fired)) {
 		return 0;
 	}
 	if (watches->polled > 0) {

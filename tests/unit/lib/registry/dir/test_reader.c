@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,12 +33,27 @@ int fcntl(int fd, int command, ...)
 	return (int)syscall(SYS_fcntl, fd, command, argument);
 }
 
+/* Done once, when the reader asks for the stat of its node, which is open. */
+static void (*at_next_stat)(void);
+
+int statx(int fd, const char *restrict path, int flags, unsigned mask,
+	struct statx *restrict ret_stat)
+{
+	void (*work)(void) = at_next_stat;
+	at_next_stat = NULL;
+	if (work) {
+		work();
+	}
+	return (int)syscall(SYS_statx, fd, path, flags, mask, ret_stat);
+}
+
 static void set_up(void)
 {
 	snprintf(root, sizeof(root), "%s", dir_root_make());
 	dir_client_open(&writer, root, NULL);
 	reader.store.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cr_assert_eq(dir_create(&writer, "/e", "old", true), 0);
+	cr_assert_eq(dir_create(&writer, "/p", "old", false), 0);
 }
 
 static void tear_down(void)
@@ -86,5 +102,46 @@ Test(dir_reader, a_removed_node_is_not_one_without_a_record)
 {
 	struct registry_task task;
 	cr_assert_eq(read_while(delete_it, &task), BERTH_PATH_NOT_FOUND);
+	cr_assert_null(task.ret_data);
+}
+
+/* ---- a node without an owner, whose record goes first ---- */
+
+static void replace_persistent(void)
+{
+	cr_assert_eq(dir_replace(&writer, "/p", "new", false, NULL), 0);
+}
+
+static void delete_persistent(void)
+{
+	cr_assert_eq(dir_delete(&writer, "/p", NULL), 0);
+}
+
+static int read_stat_while(
+	void (*work)(void), enum registry_operation operation, struct registry_task *task)
+{
+	*task = (struct registry_task){ .operation = operation, .path = "/p" };
+	int descriptors = descriptors_count();
+	at_next_stat = work;
+	dir_task_run(&reader, task);
+	cr_assert_null(at_next_stat);
+	cr_assert_leq(descriptors_count(), descriptors);
+	return task->ret_err.code;
+}
+
+Test(dir_reader, a_swapped_node_without_an_owner_is_read_anew)
+{
+	struct registry_task task;
+	cr_assert_eq(read_stat_while(replace_persistent, REGISTRY_OP_GET, &task), 0);
+	cr_assert_str_eq(task.ret_data, "new");
+	cr_assert_eq(task.ret_stat.size, 3);
+	dir_task_finish(&task);
+}
+
+Test(dir_reader, a_removed_node_without_an_owner_is_not_one_without_a_record)
+{
+	struct registry_task task;
+	cr_assert_eq(
+		read_stat_while(delete_persistent, REGISTRY_OP_GET, &task), BERTH_PATH_NOT_FOUND);
 	cr_assert_null(task.ret_data);
 }

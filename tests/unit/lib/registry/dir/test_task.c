@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -169,6 +170,65 @@ Test(dir_task, a_write_that_expects_another_version_or_node_changes_nothing)
 	cr_assert_eq(stat_of("/a").version, stat.version);
 }
 
+static unsigned mode_of(const char *path)
+{
+	struct stat stat;
+	return lstat(on_disk(path), &stat) == 0 ? stat.st_mode & 07777 : 0;
+}
+
+Test(dir_task, top_nodes_are_for_everybody_where_the_root_is)
+{
+	static const struct {
+		mode_t root;
+		mode_t top;
+	} rows[] = { { 0700, 0755 }, { 0777, 0755 }, { 01755, 0755 }, { 01777, 01777 } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char top[16];
+		char below[32];
+		snprintf(top, sizeof(top), "/top%zu", i);
+		snprintf(below, sizeof(below), "%s/below", top);
+		cr_assert_eq(chmod(root, rows[i].root), 0);
+		cr_assert_eq(create(top, NULL, false), 0);
+		cr_assert_eq(create(below, NULL, false), 0);
+		cr_expect_eq(mode_of(top), rows[i].top, "%o: %o", rows[i].root, mode_of(top));
+		cr_expect_eq(mode_of(below), 0755);
+		snprintf(below, sizeof(below), "/record%zu", i);
+		cr_assert_eq(create(below, "x", false), 0);
+		cr_expect_eq(mode_of(below), 0755, "a record is its maker's");
+		snprintf(below, sizeof(below), "/own%zu", i);
+		cr_assert_eq(create(below, NULL, true), 0);
+		cr_expect_eq(mode_of(below), 0755, "so is what goes with it");
+	}
+}
+
+Test(dir_task, a_home_is_given_to_its_user_and_is_not_made_where_it_would_be_of_no_use)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/users", NULL);
+	const struct passwd *user = getpwuid(geteuid());
+	cr_assert_not_null(user);
+	task.home_of = user->pw_name;
+	cr_assert_eq(chmod(root, 01775), 0);
+	cr_expect_eq(run_and_finish(&task), BERTH_FAILED);
+	cr_expect(strstr(task.ret_err.msg, "mode 1777"), "%s", task.ret_err.msg);
+	cr_assert_eq(chmod(root, 01777), 0);
+	task = task_of(REGISTRY_OP_CREATE, "/users", NULL);
+	task.home_of = "no such user";
+	cr_expect_eq(run_and_finish(&task), BERTH_FAILED);
+	cr_expect(strstr(task.ret_err.msg, "there is no user"), "%s", task.ret_err.msg);
+	cr_expect(!is_on_disk("/users"));
+	task = task_of(REGISTRY_OP_CREATE, "/users", NULL);
+	task.home_of = user->pw_name;
+	failing_arm("chmod", 1, EPERM);
+	int code = run_and_finish(&task);
+	cr_expect(failing_disarm());
+	cr_expect_eq(code, BERTH_NO_PATH_PERMISSIONS, "it would not be the user's");
+	cr_expect(!is_on_disk("/users"));
+	task = task_of(REGISTRY_OP_CREATE, "/users", NULL);
+	task.home_of = user->pw_name;
+	cr_expect_eq(run_and_finish(&task), 0, "%s", task.ret_err.msg);
+	cr_expect(is_on_disk("/users"));
+}
+
 Test(dir_task, nothing_is_made_below_a_dead_or_an_ephemeral_node)
 {
 	make_dead("/dead");
@@ -190,6 +250,18 @@ Test(dir_task, a_replaced_record_has_a_greater_version)
 	struct registry_task task = task_of(REGISTRY_OP_REPLACE, "/a", "y");
 	cr_assert_eq(run_and_finish(&task), 0);
 	cr_assert_gt(task.ret_stat.version, before.version);
+}
+
+Test(dir_task, a_record_that_cannot_be_put_into_place_leaves_the_old_one_and_nothing_else)
+{
+	cr_assert_eq(create("/a", "old", false), 0);
+	struct registry_task task = task_of(REGISTRY_OP_SET, "/a", "new");
+	failing_arm("rename", 1, EIO);
+	int code = run_and_finish(&task);
+	cr_assert(failing_disarm());
+	cr_expect_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_str_eq(data_of("/a"), "old");
+	cr_expect_eq(rmdir(on_disk("/_tmp")), 0, "it is not empty");
 }
 
 Test(dir_task, a_node_with_children_says_how_many)
