@@ -267,22 +267,44 @@ READ_TEST(every_seal_is_needed)
 	cr_expect_not(shared_map_open(&map, -1));
 }
 
-/* A sealed file of a size, with another value in one word of the header. */
-static bool opens_with(const struct stage *stage, size_t size, size_t word, uint64_t value)
+static size_t mappings_count(void)
+{
+	FILE *stream = fopen("/proc/self/maps", "r");
+	char line[512];
+	size_t count = 0;
+	cr_assert(stream);
+	while (fgets(line, sizeof(line), stream)) {
+		count += strstr(line, "memfd:") != NULL;
+	}
+	fclose(stream);
+	return count;
+}
+
+/* A sealed file of a size, with other values in two words of the header. */
+static bool opens_with_two(const struct stage *stage, size_t size, size_t word, uint64_t value,
+	size_t second, uint64_t second_value)
 {
 	struct shared_map map = { .words = NULL };
+	size_t mappings = mappings_count();
 	int fd = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	char *copy = calloc(1, size > SIZE ? size : SIZE);
 	cr_assert(fd >= 0 && copy);
 	memcpy(copy, (const void *)stage->reader.words, SIZE);
 	memcpy(copy + 8 * word, &value, sizeof(value));
+	memcpy(copy + 8 * second, &second_value, sizeof(second_value));
 	cr_assert_eq(write(fd, copy, size), (ssize_t)size);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
 	bool opened = shared_map_open(&map, fd);
 	shared_map_close(&map);
+	cr_expect_eq(mappings_count(), mappings, "a mapping is left");
 	close(fd);
 	free(copy);
 	return opened;
+}
+
+static bool opens_with(const struct stage *stage, size_t size, size_t word, uint64_t value)
+{
+	return opens_with_two(stage, size, word, value, word, value);
 }
 
 READ_TEST(a_header_that_contradicts_itself_or_the_file_is_refused)
@@ -300,6 +322,24 @@ READ_TEST(a_header_that_contradicts_itself_or_the_file_is_refused)
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_SLOTS, reader->slots - 1));
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_SLOTS, UINT64_C(1) << 58));
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_ARENA, reader->arena + 8));
+}
+
+READ_TEST(a_map_has_one_slot_or_as_many_as_there_is_room_for)
+{
+	const size_t one = SHARED_HEADER_BYTES + SHARED_SLOT_BYTES;
+	cr_expect(opens_with_two(stage, SIZE, SHARED_H_SLOTS, 1, SHARED_H_ARENA, one));
+	cr_expect_not(opens_with_two(
+		stage, SIZE, SHARED_H_SLOTS, 0, SHARED_H_ARENA, SHARED_HEADER_BYTES));
+	/* The place behind so many slots would be that of the first one. */
+	cr_expect_not(opens_with_two(stage, SIZE, SHARED_H_SLOTS, UINT64_C(1) << 58, SHARED_H_ARENA,
+		SHARED_HEADER_BYTES));
+}
+
+READ_TEST(a_file_that_is_not_of_whole_words_is_refused)
+{
+	cr_expect_not(opens_with(stage, SIZE - 4, SHARED_H_SIZE, SIZE - 4));
+	cr_expect_not(
+		opens_with(stage, SHARED_HEADER_BYTES - 8, SHARED_H_SIZE, SHARED_HEADER_BYTES - 8));
 }
 
 READ_TEST(another_time_namespace_has_other_clocks)
