@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "lib/shared/read.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/failing.h"
 #include "tests/support/staged.h"
 
 #define FOREVER INT64_MAX
@@ -127,6 +130,77 @@ Test(shared_map, a_map_that_the_kernel_refuses_is_an_error)
 	cr_expect_null(map);
 	cr_expect_str_eq(err.msg, "cannot make a memory file: Too many open files");
 	map_destroy(NULL);
+}
+
+Test(shared_map, a_map_without_memory_for_it_is_an_error)
+{
+	struct map *map = NULL;
+	struct err err = ERR_INIT;
+	struct rlimit limit, little;
+	int before = descriptors_count();
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	little = limit;
+	little.rlim_cur = 4096;
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+	cr_expect_eq(map_create(&map, SIZE, &err), BERTH_FAILED);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	cr_expect_null(map);
+	cr_expect(strstr(err.msg, "cannot get 262144 bytes of memory"), "%s", err.msg);
+	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
+	err_clear(&err);
+	failing_arm("mmap", 1, ENOMEM);
+	cr_expect_eq(map_create(&map, SIZE, &err), BERTH_FAILED);
+	cr_expect(failing_disarm());
+	cr_expect(strstr(err.msg, "cannot map a memory file"), "%s", err.msg);
+	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
+}
+
+Test(shared_map, a_map_that_is_retired_holds_for_no_reader)
+{
+	struct map *map = begin();
+	struct shared_map reader;
+	cr_assert(shared_map_open(&reader, map_fd(map)));
+	map_destroy(map);
+	cr_expect_eq(atomic_load(&reader.words[SHARED_H_LIVE_UNTIL]), 0);
+	cr_expect_eq(atomic_load(&reader.words[SHARED_H_STATE]), SHARED_RETIRED);
+	shared_map_close(&reader);
+}
+
+MAP_TEST(a_quarter_of_the_slots_stays_free)
+{
+	size_t count = 0;
+	while (put_number(map, count, 10) != MAP_NONE) {
+		count++;
+	}
+	cr_expect_leq(count, map_slots(map) * 3 / 4);
+}
+
+/* A key outgrows its block, and the next key takes that. */
+MAP_TEST(a_block_that_is_too_small_now_is_another_keys)
+{
+	size_t made = 0;
+	for (size_t i = 0; i < 380; i++) {
+		made += put_number(map, i, 100) != MAP_NONE && put_number(map, i, 400) != MAP_NONE;
+	}
+	cr_expect_gt(made, 300, "%zu", made);
+}
+
+MAP_TEST(an_error_and_a_long_tag_can_be_read_back)
+{
+	struct map_entry read;
+	const struct map_entry entry = { .key = "/v1/resolve/a",
+		.key_len = 13,
+		.tag = "\"0123456789-0123456789-0123456789\"",
+		.value = "why",
+		.value_len = 3,
+		.error = BERTH_NO_RECORD };
+	size_t slot = map_put(map, &entry);
+	cr_assert(map_get(map, slot, &read));
+	cr_expect_eq(read.error, BERTH_NO_RECORD);
+	cr_expect_eq(strnlen(read.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
+	cr_expect_eq(strncmp(read.tag, entry.tag, SHARED_TAG_BYTES - 1), 0);
+	cr_expect_eq(read.value_len, 3);
 }
 
 /* ---- torn readings ---- */

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/shared/map.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/staged.h"
 
 #define FOREVER INT64_MAX
@@ -25,6 +27,20 @@ struct stage {
 	struct shared_answer answer;
 	char value[SHARED_VALUE_BYTES + 1];
 };
+
+/*
+ * Each time the reader looks at the clock: it has copied an answer then, and does not know yet
+ * whether it is of one time.
+ */
+static void (*at_look)(void);
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (at_look) {
+		at_look();
+	}
+	return (int)syscall(CLOCK_CALL, clock, now);
+}
 
 static uint64_t now_ns(void)
 {
@@ -136,6 +152,164 @@ READ_TEST(a_key_that_only_ends_alike_is_another)
 			     sizeof(stage->value), &stage->answer),
 		SHARED_UNKNOWN);
 	free(copy);
+}
+
+/* A copy of the map, as if it were another writer's; free() its words. */
+static struct shared_map copy_map(const struct stage *stage)
+{
+	struct shared_map copy = stage->reader;
+	uint64_t *words = malloc(SIZE);
+	cr_assert(words);
+	memcpy(words, (const void *)stage->reader.words, SIZE);
+	copy.words = (shared_word *)words;
+	return copy;
+}
+
+static uint64_t *slot_of(const struct shared_map *copy, size_t slot)
+{
+	return (uint64_t *)(uintptr_t)copy->words +
+		(SHARED_HEADER_BYTES + slot * SHARED_SLOT_BYTES) / 8;
+}
+
+/* As if two keys of different lengths had one hash. */
+READ_TEST(a_longer_or_shorter_key_is_another)
+{
+	put(stage, KEY, "1");
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	struct shared_map copy = copy_map(stage);
+	uint64_t *slot = slot_of(&copy, stage->answer.place.slot);
+	for (int more = -1; more <= 1; more++) {
+		const uint64_t lengths = slot[SHARED_S_LENGTHS];
+		slot[SHARED_S_LENGTHS] = lengths + (uint64_t)more;
+		cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value,
+				     sizeof(stage->value), &stage->answer),
+			more == 0 ? SHARED_FOUND : SHARED_UNKNOWN, "%d", more);
+		slot[SHARED_S_LENGTHS] = lengths;
+	}
+	free((void *)(uintptr_t)copy.words);
+}
+
+/* A damaged slot. */
+READ_TEST(a_place_outside_of_the_answers_is_for_the_socket)
+{
+	put(stage, KEY, "1");
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	struct shared_map copy = copy_map(stage);
+	uint64_t *slot = slot_of(&copy, stage->answer.place.slot);
+	const uint64_t good = slot[SHARED_S_OFFSET], lengths = slot[SHARED_S_LENGTHS];
+	const uint64_t offsets[] = { 0, copy.arena - 8, good + 4, copy.size - 8, copy.size,
+		copy.size + 8, UINT64_MAX - 7 };
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		slot[SHARED_S_OFFSET] = offsets[i];
+		cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value,
+				     sizeof(stage->value), &stage->answer),
+			SHARED_UNKNOWN, "%zu", i);
+	}
+	slot[SHARED_S_OFFSET] = good;
+	slot[SHARED_S_LENGTHS] = (uint64_t)(SHARED_VALUE_BYTES + 1) << 32 | strlen(KEY);
+	cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
+			     &stage->answer),
+		SHARED_UNKNOWN);
+	slot[SHARED_S_LENGTHS] = lengths;
+	slot[SHARED_S_STATUS] = 7;
+	cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
+			     &stage->answer),
+		SHARED_UNKNOWN);
+	free((void *)(uintptr_t)copy.words);
+}
+
+READ_TEST(a_tag_ends_whatever_is_in_the_map)
+{
+	put(stage, KEY, "1");
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	struct shared_map copy = copy_map(stage);
+	const uint64_t *slot = slot_of(&copy, stage->answer.place.slot);
+	char *block = (char *)(uintptr_t)copy.words + slot[SHARED_S_OFFSET];
+	memset(block + shared_key_room(strlen(KEY)), 't', SHARED_TAG_BYTES);
+	cr_assert_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
+			     &stage->answer),
+		SHARED_FOUND);
+	cr_expect_eq(strnlen(stage->answer.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
+	free((void *)(uintptr_t)copy.words);
+}
+
+/* Their slots follow one another; a few may be too far away. */
+READ_TEST(keys_that_want_one_slot_are_all_found)
+{
+	enum { KEYS = 80 };
+	bool is_there[KEYS];
+	char key[32];
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof(key), "/v1/resolve/%d", i);
+		is_there[i] = put(stage, key, key) != MAP_NONE;
+	}
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof(key), "/v1/resolve/%d", i);
+		cr_assert_eq(
+			look(stage, key), is_there[i] ? SHARED_FOUND : SHARED_UNKNOWN, "%d", i);
+		cr_assert(!is_there[i] || strcmp(stage->value, key) == 0, "%d", i);
+	}
+}
+
+/* ---- a slot that changes while it is read ---- */
+
+static const struct stage *changing;
+static uint64_t *changing_slot;
+
+static void put_another(void)
+{
+	at_look = NULL;
+	put(changing, KEY, "{\"new\":1}");
+}
+
+READ_TEST(an_answer_that_changes_under_the_reader_is_read_again)
+{
+	put(stage, KEY, "{\"old\":1}");
+	changing = stage;
+	at_look = put_another;
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	cr_assert_null(at_look);
+	cr_expect_str_eq(stage->value, "{\"new\":1}");
+	cr_expect_eq(shared_map_unchanged(&stage->reader, &stage->answer.place), SHARED_FOUND);
+}
+
+static void begin_a_change(void)
+{
+	at_look = NULL;
+	changing_slot[SHARED_S_SEQUENCE]++;
+}
+
+READ_TEST(a_change_that_does_not_end_is_for_the_socket)
+{
+	put(stage, KEY, "1");
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	struct shared_map copy = copy_map(stage);
+	changing_slot = slot_of(&copy, stage->answer.place.slot);
+	at_look = begin_a_change;
+	cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
+			     &stage->answer),
+		SHARED_UNKNOWN);
+	cr_expect_null(at_look);
+	free((void *)(uintptr_t)copy.words);
+}
+
+static void change_again(void)
+{
+	changing_slot[SHARED_S_SEQUENCE] += 2;
+}
+
+READ_TEST(an_answer_that_changes_again_and_again_is_for_the_socket)
+{
+	put(stage, KEY, "1");
+	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
+	struct shared_map copy = copy_map(stage);
+	changing_slot = slot_of(&copy, stage->answer.place.slot);
+	at_look = change_again;
+	cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
+			     &stage->answer),
+		SHARED_UNKNOWN);
+	at_look = NULL;
+	free((void *)(uintptr_t)copy.words);
 }
 
 READ_TEST(an_error_comes_with_its_code_and_text)

@@ -264,6 +264,28 @@ Test(dir_task, a_record_that_cannot_be_put_into_place_leaves_the_old_one_and_not
 	cr_expect_eq(rmdir(on_disk("/_tmp")), 0, "it is not empty");
 }
 
+/* True when the disk was asked to keep what the task did. */
+static bool is_synced(enum registry_operation operation, const char *path, bool ephemeral)
+{
+	struct registry_task task = task_of(operation, path, "x");
+	task.ephemeral = ephemeral;
+	failing_arm("fsync", 1, EIO);
+	(void)run_and_finish(&task);
+	return failing_disarm();
+}
+
+Test(dir_task, the_disk_keeps_what_outlives_a_process_and_nothing_else)
+{
+	cr_assert_eq(create("/a", "x", false), 0);
+	cr_assert_eq(create("/e", "x", true), 0);
+	cr_expect(is_synced(REGISTRY_OP_CREATE, "/new", false));
+	cr_expect(is_synced(REGISTRY_OP_SET, "/a", false));
+	cr_expect(is_synced(REGISTRY_OP_DELETE, "/a", false));
+	cr_expect_not(is_synced(REGISTRY_OP_CREATE, "/own", true));
+	cr_expect_not(is_synced(REGISTRY_OP_SET, "/e", false));
+	cr_expect_not(is_synced(REGISTRY_OP_DELETE, "/e", false));
+}
+
 Test(dir_task, a_node_with_children_says_how_many)
 {
 	cr_assert_eq(create("/a", "x", false), 0);
