@@ -35,7 +35,7 @@ struct bridge {
 	bool crowded;     /* there are more subdirectories, and the log says so */
 	bool away;        /* the directory itself has gone, and the log says so */
 	bool relist;      /* the directory may have changed */
-	bool unlisted;    /* it could not be read then */
+	bool unlisted;    /* it could not be read */
 	bool paths_freed; /* containers in conflict may try again */
 	struct timer due; /* of the next look at a container */
 };

@@ -12,6 +12,7 @@
 
 #include "tests/support/scratch.h"
 #include "lib/base/clock.h"
+#include "lib/base/limits.h"
 
 enum { GENEROUS_MS = 30000 };
 
@@ -51,7 +52,7 @@ void dir_root_remove(const char *made)
 
 const char *on_disk(const char *path)
 {
-	static char full[1024];
+	static char full[SCRATCH_PATH + LIMIT_PATH_BYTES];
 	snprintf(full, sizeof(full), "%s%s", last_root, path);
 	return full;
 }
