@@ -88,7 +88,6 @@ static struct zone_node *add_node(
 	node->parent = parent;
 	node->name = allocate_text(name);
 	node->name_len = parent ? parent->name_len + 1 + strlen(name) : strlen(tree->domain);
-	node->facts.ttl_s = -1;
 	list_init(&node->of_address);
 	tree->count++;
 	tree->unread++;
@@ -140,6 +139,11 @@ static void settle(struct zone_tree *tree, size_t unread_before)
 	}
 }
 
+static bool gave_nothing(const struct registry_result *result)
+{
+	return result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT;
+}
+
 /* The meaning of a result for its node, which stays as it was while the registry is away. */
 static enum zone_known known_by(const struct registry_result *result, enum zone_known before)
 {
@@ -148,11 +152,8 @@ static enum zone_known known_by(const struct registry_result *result, enum zone_
 		return ZONE_THERE;
 	case BERTH_PATH_NOT_FOUND:
 		return ZONE_ABSENT;
-	case BERTH_REGISTRY_UNAVAILABLE:
-	case BERTH_TIMEOUT:
-		return before;
 	default:
-		return ZONE_UNREADABLE;
+		return gave_nothing(result) ? before : ZONE_UNREADABLE;
 	}
 }
 
@@ -162,7 +163,8 @@ static void on_data(void *context, const struct registry_result *result)
 	struct zone_tree *tree = node->tree;
 	size_t unread_before = tree->unread;
 	enum zone_known known = known_by(result, node->data_known);
-	bool is_news = known != node->data_known || (known == ZONE_THERE && result->changed);
+	bool is_news = known != node->data_known || (!result->err.code && result->changed);
+	node->data_late = gave_nothing(result);
 	if (!is_news) {
 		return;
 	}
@@ -256,7 +258,8 @@ static void on_list(void *context, const struct registry_result *result)
 	struct zone_tree *tree = node->tree;
 	size_t unread_before = tree->unread;
 	enum zone_known known = known_by(result, node->list_known);
-	bool is_news = known != node->list_known || (known == ZONE_THERE && result->changed);
+	bool is_news = known != node->list_known || (!result->err.code && result->changed);
+	node->list_late = gave_nothing(result);
 	if (!is_news) {
 		return;
 	}
@@ -393,6 +396,6 @@ static bool holds(struct registry_watch *watch)
 
 bool zone_node_holds(const struct zone_node *node, bool children)
 {
-	bool data_holds = holds(node->data_watch);
-	return (!children || holds(node->list_watch)) && data_holds;
+	bool data_holds = holds(node->data_watch) && !node->data_late;
+	return (!children || (holds(node->list_watch) && !node->list_late)) && data_holds;
 }

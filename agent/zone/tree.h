@@ -33,6 +33,8 @@ struct zone_node {
 	char *name;               /* its label, as the registry has it */
 	enum zone_known data_known;
 	enum zone_known list_known; /* of the children; an ephemeral node has none */
+	bool data_late;             /* the last read gave no answer: what is known is older */
+	bool list_late;
 	struct zone_facts facts;
 	struct zone_node **children; /* sorted by name */
 	size_t child_count;

@@ -217,7 +217,7 @@ static enum zone_verdict ask_name(struct zones *zones, struct zone *zone,
 	struct zone_answer *answer = &ret_view->answer;
 	ret_view->domain = zone_tree_domain(zone->tree);
 	if (!is_ready(zone)) {
-		*answer = (struct zone_answer){ .rcode = ns_r_servfail, .holds = true };
+		*answer = (struct zone_answer){ .rcode = ns_r_servfail };
 		return wait_for_tree(zones, patience, wait);
 	}
 	if (confirm(zones, patience, &ret_view->stale, wait) == ZONE_WAITING) {

@@ -336,3 +336,44 @@ Test(zone_answer, one_instance_in_doubt_makes_the_answer_doubtful)
 	doubt("//org/z/web/b");
 	doubt("//org/z/web");
 }
+
+/* The reads of a kind, of //org/z/web and all below it, that get no answer. */
+static void time_out(void *context, const struct registry_task *task, struct err *err)
+{
+	const enum registry_operation *operation = context;
+	if (task->operation == *operation && strncmp(task->path, "//org/z/web", 11) == 0) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+Test(zone_answer, a_read_without_an_answer_leaves_what_was_known_and_makes_it_doubtful)
+{
+	static const struct {
+		enum registry_operation operation;
+		const char *other; /* the answer for a type that the node does not have */
+	} reads[] = { { REGISTRY_OP_CHILDREN, "0; soa z.org 30s" },
+		{ REGISTRY_OP_GET, "0; soa z.org 30s; doubted" } };
+	for (size_t i = 0; i < 2; i++) {
+		enum registry_operation operation = reads[i].operation;
+		struct stage stage;
+		open_stage(&stage, 100);
+		memory_set_state(stage.registry, REGISTRY_AWAY);
+		registry_dispatch(stage.registry, 0);
+		memory_on_task(stage.registry, time_out, &operation);
+		memory_set_state(stage.registry, REGISTRY_CONNECTED);
+		turn(&stage);
+		(void)say(&stage, "web.z.org", ns_t_a);
+		turn(&stage);
+		cr_expect_str_eq(say(&stage, "web.z.org", ns_t_aaaa), reads[i].other);
+		cr_expect_str_eq(
+			say(&stage, "web.z.org", ns_t_a), "0; a 30s .1; a 30s .2; doubted");
+		cr_expect_str_eq(say(&stage, "x.web.z.org", ns_t_a), "5; doubted");
+		cr_expect_eq(zone_tree_count(stage.tree), 4);
+		memory_on_task(stage.registry, NULL, NULL);
+		for (int64_t now_ms = 0; now_ms < 120000; now_ms += 1000) {
+			registry_dispatch(stage.registry, now_ms);
+		}
+		cr_expect_str_eq(say(&stage, "web.z.org", ns_t_a), "0; a 30s .1; a 30s .2");
+		close_stage(&stage);
+	}
+}

@@ -2,10 +2,12 @@
 #include <arpa/nameser.h>
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/hash.h"
 #include "lib/base/text.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/agent/zone/tree_stage.h"
 
 TestSuite(zone_tree);
@@ -330,6 +332,28 @@ Test(zone_tree, hosts_of_one_address_keep_their_order_when_they_are_confirmed)
 	close_stage(&stage);
 }
 
+Test(zone_tree, a_tree_that_is_too_large_is_logged_once)
+{
+	char path[SCRATCH_PATH];
+	char text[1024] = "";
+	struct stage stage;
+	int fd = scratch_file(path);
+	int own_stderr = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+	open_stage(&stage, 2);
+	memory_put(stage.registry, "//org/z/other", "");
+	turn(&stage);
+	dup2(own_stderr, STDERR_FILENO);
+	close(own_stderr);
+	unlink(path);
+	cr_expect_gt(pread(fd, text, sizeof(text) - 1, 0), 0);
+	close(fd);
+	const char *line = strstr(text, "z.org has more than 2 nodes");
+	cr_assert_not_null(line, "%s", text);
+	cr_expect_null(strstr(line + 1, "z.org has more"), "%s", text);
+	close_stage(&stage);
+}
+
 Test(zone_tree, as_many_nodes_as_may_be_are_the_whole_tree)
 {
 	struct stage stage;
@@ -404,7 +428,7 @@ Test(zone_tree, a_node_that_is_not_read_yet_is_neither_there_nor_denied)
 	cr_expect_not(zone_tree_settled(stage.tree));
 	cr_expect_eq(stage.settled, 1);
 	cr_expect_str_eq(ask(&stage, "slow.z.org", ns_r_refused, 0), "2");
-	cr_expect_str_eq(ask(&stage, "a.slow.z.org", ns_r_refused, 0), "2");
+	cr_expect_str_eq(ask(&stage, "a.slow.z.org", ns_r_refused, 0), "2 doubted");
 	memory_on_task(stage.registry, NULL, NULL);
 	memory_remove(stage.registry, "//org/z/slow");
 	turn(&stage);
