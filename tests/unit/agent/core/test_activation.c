@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,16 @@ static int make_socket(char kind)
 		return socket(AF_UNIX, SOCK_STREAM, 0);
 	case 'L':
 		return socket(AF_UNIX, SOCK_DGRAM, 0);
+	case 's': {
+		const struct sockaddr_in6 scoped = { .sin6_family = AF_INET6,
+			.sin6_scope_id = if_nametoindex("lo"),
+			.sin6_addr = { { { 0xfe, 0x80, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44,
+				0x44, 0x55, 0x55, 0x66, 0x66, 0x77, 0x77 } } } };
+		int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+		const int on = 1;
+		setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on));
+		return bind(fd, (const struct sockaddr *)&scoped, sizeof(scoped)) ? -1 : fd;
+	}
 	case '6': {
 		int fd = socket(AF_INET6, SOCK_DGRAM, 0);
 		return bind(fd, (const struct sockaddr *)&v6, sizeof(v6)) ? -1 : fd;
@@ -137,6 +148,11 @@ Test(activation, a_socket_for_names_is_udp_or_named_so)
 	activate("tt", "2", NULL, "dns", "socket -1 listen 4; dns 3 127.0.0.1 tcp; open 3 4");
 	activate("tt", "2", NULL, "web:dns", "socket -1 listen 3; dns 4 127.0.0.1 tcp; open 3 4");
 	activate("l", "1", NULL, "dns", "socket 3 listen -1 keep; open 3");
+	if (make_socket('s') >= 0) {
+		activate("s", "1", NULL, NULL,
+			"socket -1 listen -1; dns 3 "
+			"[fe80:1111:2222:3333:4444:5555:6666:7777%lo] udp; open 3");
+	}
 	if (make_socket('6') >= 0) {
 		activate("6", "1", NULL, NULL, "socket -1 listen -1; dns 3 [::1] udp; open 3");
 	}

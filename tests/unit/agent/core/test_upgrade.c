@@ -1,10 +1,12 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -281,6 +283,38 @@ Test(upgrade, descriptors_for_the_successor_stay_open_across_the_exec)
 	json_decref(sent.document);
 }
 
+/* upgrade_exec() while the process may have no more than this; a part of its message. */
+static void fail_exec(int resource, rlim_t most, const char *message)
+{
+	char *argv[] = { "none", NULL };
+	struct rlimit before;
+	struct upgrade sent = { .document = json_object(),
+		.socket_fd = -1,
+		.listen_fd = -1,
+		.lock_fd = -1,
+		.xds_fd = -1 };
+	struct err err = ERR_INIT;
+	int descriptors = descriptors_count();
+	cr_assert_eq(getrlimit(resource, &before), 0);
+	const struct rlimit limit = { .rlim_cur = most, .rlim_max = before.rlim_max };
+	cr_assert_eq(setrlimit(resource, &limit), 0);
+	int code = upgrade_exec(&sent, "/none/berthd", argv, &err);
+	cr_assert_eq(setrlimit(resource, &before), 0);
+	cr_expect_eq(code, BERTH_FAILED);
+	cr_expect_eq(err.code, BERTH_FAILED);
+	cr_expect_not_null(strstr(err.msg, message), "%s", err.msg);
+	cr_expect_null(getenv("BERTH_UPGRADE"));
+	cr_expect_eq(descriptors_count(), descriptors);
+	json_decref(sent.document);
+}
+
+Test(upgrade, a_document_that_cannot_be_written_is_an_error_and_leaves_nothing_open)
+{
+	signal(SIGXFSZ, SIG_IGN);
+	fail_exec(RLIMIT_FSIZE, 0, "cannot write the file for the successor");
+	fail_exec(RLIMIT_NOFILE, 0, "cannot make the file for the successor");
+}
+
 Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 {
 	char text[1024];
@@ -343,6 +377,8 @@ Test(upgrade, a_socket_is_found_by_all_that_names_it)
 /* In a process of its own, as above. */
 static int starts_afresh(const char *variable, const char *text)
 {
+	leave("{\"version\":1}");
+	dup2(atoi(getenv("BERTH_UPGRADE")), STDIN_FILENO); /* nobody names this one */
 	if (text) {
 		leave(text);
 	}
