@@ -48,7 +48,7 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 	char text[512];
 	cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	snprintf(text, sizeof(text),
-		"{\"version\":1,\"socket_fd\":%d,\"listen_fd\":null,\"main_pid\":4711,\"later\":{},"
+		"{\"version\":1,\"socket_fd\":%d,\"listen_fd\":null,\"main_pid\":4711,\"later\":{},\"later\":[],"
 		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},"
 		"{\"fd\":99999},{\"fd\":99999,\"id\":8,\"local\":true,\"pinned\":false}]}",
 		pair[0], pair[1]);
