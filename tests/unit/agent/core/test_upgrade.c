@@ -321,16 +321,16 @@ Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 	int fd = open("/dev/null", O_RDONLY);
 	snprintf(text, sizeof(text),
 		"{\"version\":1,\"socket_fd\":99999,\"listen_fd\":\"%d\",\"lock_fd\":-1,"
-		"\"xds_fd\":%d,"
-		"\"keep_socket\":1,"
+		"\"xds_fd\":%d,\"keep_socket\":1,"
 		"\"dns\":[{\"address\":\"a\",\"tcp\":true,\"fd\":99999},"
-		"{\"address\":\"a\",\"fd\":%d},{\"address\":\"b\",\"tcp\":false,\"fd\":%d}],"
+		"{\"address\":\"b\",\"tcp\":false,\"fd\":%d},{\"address\":\"a\",\"fd\":%d}],"
 		"\"listens\":[{\"name\":\"a\",\"address\":\"b\",\"fd\":99999},"
-		"{\"name\":\"a\",\"fd\":%d},{\"name\":\"c\",\"address\":\"d\",\"fd\":%d}],"
+		"{\"name\":\"c\",\"address\":\"d\",\"fd\":%d},{\"name\":\"a\",\"fd\":%d}],"
 		"\"bridge\":[{\"container\":\"a\",\"fd\":99999,\"device\":1,\"inode\":1},"
-		"{\"container\":\"a\",\"fd\":%d},"
-		"{\"container\":\"b\",\"fd\":%d,\"device\":1,\"inode\":2}]}",
-		fd, fd, fd, fd, fd, fd, fd, fd);
+		"{\"container\":\"b\",\"fd\":%d,\"device\":1,\"inode\":2},"
+		"{\"container\":\"a\",\"fd\":%d}],"
+		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},{\"fd\":%d}]}",
+		fd, fd, fd, fd, fd, fd, fd, fd, fd, fd);
 	leave(text);
 	int documents = descriptors_count();
 	struct upgrade upgrade;
@@ -349,6 +349,7 @@ Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "c", "d"), fd));
 	cr_assert(eq(sz, upgrade.bridge_count, 1));
 	cr_expect(eq(str, upgrade.bridge[0].container, "b"));
+	cr_expect(eq(sz, upgrade.connection_count, 1));
 	upgrade_finish(&upgrade);
 }
 
@@ -392,6 +393,28 @@ static int starts_afresh(const char *variable, const char *text)
 		fcntl(STDERR_FILENO, F_GETFD) >= 0 && fcntl(STDERR_FILENO + 1, F_GETFD) < 0;
 	upgrade_finish(&upgrade);
 	return fresh ? 0 : 1;
+}
+
+/* The same for a document that is good, but may only be written. */
+static int starts_afresh_without_rights(void)
+{
+	char path[32];
+	char number[16];
+	leave("{\"version\":1}");
+	snprintf(path, sizeof(path), "/proc/self/fd/%s", getenv("BERTH_UPGRADE"));
+	snprintf(number, sizeof(number), "%d", open(path, O_WRONLY));
+	return starts_afresh(number, NULL);
+}
+
+Test(upgrade, a_document_without_the_right_to_read_it_is_a_fresh_start)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		exit(starts_afresh_without_rights());
+	}
+	int status = -1;
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
 }
 
 Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
