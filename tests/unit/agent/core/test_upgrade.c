@@ -311,6 +311,7 @@ static void fail_exec(int resource, rlim_t most, const char *message)
 Test(upgrade, a_document_that_cannot_be_written_is_an_error_and_leaves_nothing_open)
 {
 	signal(SIGXFSZ, SIG_IGN);
+	fail_exec(RLIMIT_NOFILE, 256, "cannot execute /none/berthd");
 	fail_exec(RLIMIT_FSIZE, 0, "cannot write the file for the successor");
 	fail_exec(RLIMIT_NOFILE, 0, "cannot make the file for the successor");
 }

@@ -368,6 +368,13 @@ Test(zone_answer, a_read_without_an_answer_leaves_what_was_known_and_makes_it_do
 		cr_expect_str_eq(
 			say(&stage, "web.z.org", ns_t_a), "0; a 30s .1; a 30s .2; doubted");
 		cr_expect_str_eq(say(&stage, "x.web.z.org", ns_t_a), "5; doubted");
+		cr_expect_str_eq(say(&stage, "a.web.z.org", ns_t_a),
+			operation == REGISTRY_OP_GET ? "0; a 30s .1; doubted" : "0; a 30s .1");
+		struct zone_answer answer;
+		const uint8_t address[4] = { 10, 0, 0, 1 };
+		cr_assert(zone_answer_address(&answer, stage.tree, address));
+		cr_expect_eq(answer.holds, operation != REGISTRY_OP_GET);
+		zone_answer_finish(&answer);
 		cr_expect_eq(zone_tree_count(stage.tree), 4);
 		memory_on_task(stage.registry, NULL, NULL);
 		for (int64_t now_ms = 0; now_ms < 120000; now_ms += 1000) {

@@ -247,6 +247,16 @@ Test(zone_tree, each_child_is_found_by_its_name_alone_in_any_case)
 	close_stage(&stage);
 }
 
+Test(zone_tree, a_child_in_capitals_alone_is_found)
+{
+	struct stage stage;
+	open_stage(&stage, 100);
+	memory_put(stage.registry, "//org/z/web/a/ABC", HOST("10.0.0.3"));
+	turn(&stage);
+	cr_expect_str_eq(ask(&stage, "abc.a.web.z.org", ns_r_refused, 0), "0 3");
+	close_stage(&stage);
+}
+
 Test(zone_tree, a_list_that_changes_everywhere_keeps_who_stays)
 {
 	struct stage stage;
