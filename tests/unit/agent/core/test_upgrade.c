@@ -48,7 +48,8 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 	char text[512];
 	cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	snprintf(text, sizeof(text),
-		"{\"version\":1,\"socket_fd\":%d,\"listen_fd\":null,\"main_pid\":4711,\"later\":{},\"later\":[],"
+		"{\"version\":1,\"socket_fd\":%d,\"listen_fd\":null,\"main_pid\":4711,\"later\":{},"
+		"\"later\":[],"
 		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},"
 		"{\"fd\":99999},{\"fd\":99999,\"id\":8,\"local\":true,\"pinned\":false}]}",
 		pair[0], pair[1]);
@@ -330,7 +331,8 @@ Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 		"\"bridge\":[{\"container\":\"a\",\"fd\":99999,\"device\":1,\"inode\":1},"
 		"{\"container\":\"b\",\"fd\":%d,\"device\":1,\"inode\":2},"
 		"{\"container\":\"a\",\"fd\":%d}],"
-		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},{\"fd\":%d}]}",
+		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},"
+		"{\"fd\":%d}]}",
 		fd, fd, fd, fd, fd, fd, fd, fd, fd, fd);
 	leave(text);
 	int documents = descriptors_count();
