@@ -55,7 +55,7 @@ class Refused(AgentTest):
         script = (
             f"mount -t tmpfs secret {mount} && printf 'joe:secret\\n' >{mount}/login && chmod $0 "
             f"{mount}/login && "
-            f"mount -o remount,$1 {mount} && exec {BUILD}/berthd -t -c {agent.config}"
+            f"mount -o remount,bind,$1 {mount} && exec {BUILD}/berthd -t -c {agent.config}"
         )
         for mode, access, status in (
             ("0444", "ro", 0), ("0440", "ro", 0), ("0400", "ro", 0), ("0444", "rw", 1),

@@ -88,10 +88,10 @@ static enum announce_action decide_down""",
         "the record of a component that is down comes back with the connection",
         "agent/component/announce.c",
         "		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;\n"
-        "		if (!announce->watch) {",
+        "		if (!announce->watch ||",
         """		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 		announce->wish = announce->wanted.data.bytes ? ANNOUNCE_UP : announce->wish;
-		if (!announce->watch) {""",
+		if (!announce->watch ||""",
     ),
     Bug(
         "a stream misses the deletion of a node that was in the cache's snapshot",

@@ -271,4 +271,14 @@ SANDBOX_TEST(sandbox_kernel, the_pages_of_code_are_given_back)
 	cr_expect_eq(notes->range_count, parts, "and nothing that was written");
 }
 
+#else
+
+Test(sandbox_kernel, a_build_without_a_cage_asks_the_kernel_for_nothing)
+{
+	char words[SANDBOX_WORDS_BYTES];
+	sandbox_enter(&(struct sandbox_profile){ .memory_mib = 1 }, words);
+	cr_assert_neq(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
+	cr_assert_neq(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 2);
+}
+
 #endif
