@@ -1,6 +1,6 @@
 """How long a container is not where it should be: start to registered, next to a bare client that
-connects and creates a node, and TERM to gone; and what the agent costs in memory, and in wake-ups
-while it has nothing to do."""
+connects and creates a node, and TERM to gone, also where each request takes 20 ms; and what the
+agent costs in memory, and in wake-ups while it has nothing to do."""
 
 import contextlib
 import os
@@ -12,11 +12,13 @@ import tempfile
 import time
 
 from berth import BUILD, Agent, wake_ups
+from wire import Wire
 from zookeeper import ZooKeeper
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "20"))
 IDLE_SECONDS = int(os.environ.get("BERTH_IDLE_SECONDS", "60"))
 SETTLED_SECONDS = 40  # a directory looks at a new record again until then, less and less often
+FAR_S = 0.01  # each way
 NODE = f"/registry{Agent.PATH}"
 PROBE = BUILD / "tests/support/zk-probe"
 
@@ -124,6 +126,9 @@ def main():
         measure("dir", registry, lambda: registered_in_directory(registry), folder)
         measure("zookeeper", server.url, lambda: server.stat(NODE) is not None, folder,
             lambda number: create_bare(server, number))
+        with Wire(server.hosts, delay=FAR_S) as wire:
+            measure("far away", f"zookeeper://{wire.hosts}/registry",
+                lambda: server.stat(NODE) is not None, folder)
         measure_idle({"dir": registry, "zookeeper": server.url}, folder)
 
 
