@@ -43,10 +43,12 @@ def upgrade(agent):
         log.seek(0, os.SEEK_END)
         begin = time.monotonic()
         agent.signal(signal.SIGUSR2)
-        while " runs, pid " not in log.read():
+        seen = log.read()
+        while " runs, pid " not in seen:
             if time.monotonic() > begin + 60:
                 raise TimeoutError
             time.sleep(0.0002)
+            seen += log.read()  # a line that crosses a page may come in two parts
     agent.get("/live")
     return time.monotonic() - begin
 
