@@ -513,6 +513,11 @@ static void on_live(void *context, const char *path)
 	add_claim(context, path);
 }
 
+static void on_unseen(void *context)
+{
+	((struct bridge_container *)context)->dirty = true;
+}
+
 static void on_directory(void *context, int fd)
 {
 	struct bridge_container *container = context;
@@ -528,6 +533,7 @@ static void walk(struct bridge_container *container, int registry_fd)
 		.max_entries = ENTRIES + ENTRIES_PER_RECORD * records,
 		.on_directory = on_directory,
 		.on_live = on_live,
+		.on_unseen = on_unseen,
 		.context = container,
 	};
 	container->dirty = false;
@@ -610,7 +616,8 @@ void bridge_container_run(struct bridge_container *container, int64_t now_ms)
 		close(registry_fd);
 	}
 	int64_t rest_ms = (clock_read_ns(CLOCK_MONOTONIC) - began_ns) * REST / 1000000;
-	container->rest_until_ms = now_ms + (rest_ms > REST_MAX_MS ? REST_MAX_MS : rest_ms);
+	rest_ms = rest_ms > REST_MAX_MS ? REST_MAX_MS : rest_ms;
+	container->rest_until_ms = now_ms + (container->dirty ? UNSEEN_AGAIN_MS : rest_ms);
 }
 
 /* ---- report ---- */

@@ -209,6 +209,13 @@ struct walker {
 
 static bool walk_below(struct walker *walker, int fd, size_t len);
 
+static void note_unseen(const struct walker *walker, int error)
+{
+	if (bridge_tree_is_want(error)) {
+		walker->walk->on_unseen(walker->walk->context);
+	}
+}
+
 /* Takes one entry; false when the walk is over. */
 static bool visit(struct walker *walker, int parent, const char *name, size_t len)
 {
@@ -218,12 +225,16 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 	}
 	int fd = bridge_tree_open(parent, name, true);
 	if (fd < 0) {
-		return true; /* it is gone, or no directory */
+		note_unseen(walker, errno);
+		return true; /* or it is gone, or no directory */
 	}
 	walker->path[len] = '/';
 	memcpy(walker->path + len + 1, name, name_len + 1);
-	if (kind_of(fd) == BRIDGE_TREE_LIVE) {
+	enum bridge_tree_kind kind = kind_of(fd);
+	if (kind == BRIDGE_TREE_LIVE) {
 		walker->walk->on_live(walker->walk->context, walker->path);
+	} else if (kind == BRIDGE_TREE_UNSEEN) {
+		walker->walk->on_unseen(walker->walk->context);
 	}
 	return walk_below(walker, fd, len + 1 + name_len);
 }
@@ -234,6 +245,7 @@ static bool walk_below(struct walker *walker, int fd, size_t len)
 	walker->walk->on_directory(walker->walk->context, fd);
 	DIR *stream = fdopendir(fd);
 	if (!stream) {
+		note_unseen(walker, errno);
 		close(fd);
 		return true;
 	}
@@ -254,5 +266,9 @@ bool bridge_tree_walk(const struct bridge_tree_walk *walk, int registry_fd)
 {
 	struct walker walker = { .walk = walk, .left = walk->max_entries };
 	int fd = bridge_tree_open(registry_fd, ".", true);
-	return fd < 0 || walk_below(&walker, fd, 0);
+	if (fd < 0) {
+		note_unseen(&walker, errno);
+		return true;
+	}
+	return walk_below(&walker, fd, 0);
 }

@@ -62,6 +62,8 @@ struct bridge_tree_walk {
 	void (*on_directory)(void *context, int fd);
 	/* A node whose owner lives. */
 	void (*on_live)(void *context, const char *path);
+	/* Something could not be looked at: we lack descriptors or memory. */
+	void (*on_unseen)(void *context);
 	void *context;
 };
 

@@ -372,7 +372,9 @@ CONTAINER_TEST(a_look_that_lacks_a_descriptor_changes_nothing)
 	cr_assert_str_eq(state(stage, "/services/a"), "registered");
 	int free_fd = dup(STDIN_FILENO);
 	close(free_fd);
-	for (rlim_t spare = 0; spare < 8; spare++) {
+	int late = own(stage, "/services/late", RECORD("2"));
+	free_fd++;
+	for (rlim_t spare = 0; spare < 5; spare++) {
 		const struct rlimit less = { (rlim_t)free_fd + spare, limit.rlim_max };
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
 		stage->now_ms += 2000;
@@ -383,7 +385,12 @@ CONTAINER_TEST(a_look_that_lacks_a_descriptor_changes_nothing)
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 		cr_expect_str_eq(state(stage, "/services/a"), "registered", "%d", (int)spare);
 	}
+	/* What came meanwhile is found without an event. */
+	pass(stage, 2000);
+	settle(stage);
+	cr_expect_str_eq(state(stage, "/services/late"), "registered");
 	close(owner);
+	close(late);
 	stage->now_ms += 2000;
 	run(stage);
 	cr_expect_str_neq(state(stage, "/services/a"), "registered");

@@ -270,6 +270,12 @@ static void on_directory(void *context, int fd)
 	++((struct stage *)context)->directories;
 }
 
+static void on_unseen(void *context)
+{
+	(void)context;
+	cr_expect_fail("nothing is lacking");
+}
+
 static void on_live(void *context, const char *path)
 {
 	struct stage *stage = context;
@@ -279,7 +285,7 @@ static void on_live(void *context, const char *path)
 
 static bool walk(struct stage *stage, size_t max_entries)
 {
-	const struct bridge_tree_walk walk = { max_entries, on_directory, on_live, stage };
+	const struct bridge_tree_walk walk = { max_entries, on_directory, on_live, on_unseen, stage };
 	stage->live[0] = '\0';
 	stage->directories = 0;
 	return bridge_tree_walk(&walk, stage->registry);
