@@ -503,6 +503,15 @@ FAILING(SEND, ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int f
 	(fd, message, flags))
 FAILING(RECEIVE, ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags),
 	(fd, message, flags))
+#if __SIZEOF_POINTER__ == 4
+/* By these names with a time of 64 bits. */
+extern ssize_t __sendmsg64(int fd, const struct msghdr *message, int flags);
+extern ssize_t __recvmsg64(int fd, struct msghdr *message, int flags);
+FAILING(SEND, ssize_t, -1, __sendmsg64, (int fd, const struct msghdr *message, int flags),
+	(fd, message, flags))
+FAILING(RECEIVE, ssize_t, -1, __recvmsg64, (int fd, struct msghdr *message, int flags),
+	(fd, message, flags))
+#endif
 
 FAILING(FSYNC, int, -1, fsync, (int fd), (fd))
 FAILING(RENAME, int, -1, rename, (const char *from, const char *to), (from, to))
