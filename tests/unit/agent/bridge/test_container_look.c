@@ -385,7 +385,7 @@ CONTAINER_TEST(a_look_that_lacks_a_descriptor_changes_nothing)
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 		cr_expect_str_eq(state(stage, "/services/a"), "registered", "%d", (int)spare);
 	}
-	/* What came meanwhile is found without an event. */
+	/* It came meanwhile, and is found without an event. */
 	pass(stage, 2000);
 	settle(stage);
 	cr_expect_str_eq(state(stage, "/services/late"), "registered");

@@ -285,7 +285,8 @@ static void on_live(void *context, const char *path)
 
 static bool walk(struct stage *stage, size_t max_entries)
 {
-	const struct bridge_tree_walk walk = { max_entries, on_directory, on_live, on_unseen, stage };
+	const struct bridge_tree_walk walk = { max_entries, on_directory, on_live, on_unseen,
+		stage };
 	stage->live[0] = '\0';
 	stage->directories = 0;
 	return bridge_tree_walk(&walk, stage->registry);
