@@ -2,7 +2,6 @@
 #include "agent/shared/map.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,8 +15,6 @@
 #include <unistd.h>
 
 #include "lib/shared/read.h"
-#include "tests/support/descriptors.h"
-#include "tests/support/failing.h"
 #include "tests/support/staged.h"
 
 #define FOREVER INT64_MAX
@@ -130,30 +127,6 @@ Test(shared_map, a_map_that_the_kernel_refuses_is_an_error)
 	cr_expect_null(map);
 	cr_expect_str_eq(err.msg, "cannot make a memory file: Too many open files");
 	map_destroy(NULL);
-}
-
-Test(shared_map, a_map_without_memory_for_it_is_an_error)
-{
-	struct map *map = NULL;
-	struct err err = ERR_INIT;
-	struct rlimit limit, little;
-	int before = descriptors_count();
-	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	little = limit;
-	little.rlim_cur = 4096;
-	signal(SIGXFSZ, SIG_IGN);
-	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
-	cr_expect_eq(map_create(&map, SIZE, &err), BERTH_FAILED);
-	setrlimit(RLIMIT_FSIZE, &limit);
-	cr_expect_null(map);
-	cr_expect(strstr(err.msg, "cannot get 262144 bytes of memory"), "%s", err.msg);
-	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
-	err_clear(&err);
-	failing_arm("mmap", 1, ENOMEM);
-	cr_expect_eq(map_create(&map, SIZE, &err), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect(strstr(err.msg, "cannot map a memory file"), "%s", err.msg);
-	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
 }
 
 Test(shared_map, a_map_that_is_retired_holds_for_no_reader)

@@ -1,7 +1,10 @@
 /* How much room the map and its warm answers take, and what becomes of a map that is full. */
+#include "agent/shared/map.h"
 #include "agent/shared/shared.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +13,8 @@
 #include "lib/base/clock.h"
 #include "lib/shared/read.h"
 #include "tests/support/cache_stage.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/failing.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
@@ -19,7 +24,8 @@ enum {
 	CACHE_BYTES = 8 * 1024 * 1024,
 	LEAST_BYTES = 64 * 1024,
 	MAX_BYTES = 1024 * 1024,
-	SAME_SIZE_MS = 10000
+	SAME_SIZE_MS = 10000,
+	MAP_BYTES = 256 * 1024
 };
 
 struct stage {
@@ -242,4 +248,30 @@ ROOM_TEST(many_paths_at_once_are_all_warm)
 		found += look(stage, path) == SHARED_FOUND;
 	}
 	cr_expect_gt(found, PATHS * 9 / 10, "%d", found);
+}
+
+/* ---- a map that cannot be made ---- */
+
+Test(shared_room, a_map_without_memory_for_it_is_an_error)
+{
+	struct map *map = NULL;
+	struct err err = ERR_INIT;
+	struct rlimit limit, little;
+	int before = descriptors_count();
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	little = limit;
+	little.rlim_cur = 4096;
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+	cr_expect_eq(map_create(&map, MAP_BYTES, &err), BERTH_FAILED);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	cr_expect_null(map);
+	cr_expect(strstr(err.msg, "cannot get 262144 bytes of memory"), "%s", err.msg);
+	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
+	err_clear(&err);
+	failing_arm("mmap", 1, ENOMEM);
+	cr_expect_eq(map_create(&map, MAP_BYTES, &err), BERTH_FAILED);
+	cr_expect(failing_disarm());
+	cr_expect(strstr(err.msg, "cannot map a memory file"), "%s", err.msg);
+	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
 }
