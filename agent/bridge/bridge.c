@@ -32,12 +32,12 @@ struct bridge {
 	struct bridge_publish *publish;
 	struct bridge_container **containers;
 	size_t count;
-	bool crowded;     /* there are more subdirectories, and the log says so */
-	bool away;        /* the directory itself has gone, and the log says so */
-	bool relist;      /* the directory may have changed */
-	bool unlisted;    /* it could not be read */
-	bool paths_freed; /* containers in conflict may try again */
-	struct timer due; /* of the next look at a container */
+	bool crowded;          /* there are more subdirectories, and the log says so */
+	bool away;             /* the directory itself has gone, and the log says so */
+	bool relist;           /* the directory may have changed */
+	int64_t list_again_ms; /* the next reading after one that failed; 0: none did */
+	bool paths_freed;      /* containers in conflict may try again */
+	struct timer due;      /* of the next look at a container */
 };
 
 static void plan(struct bridge *bridge)
@@ -49,8 +49,10 @@ static void plan(struct bridge *bridge)
 	}
 	if (bridge->relist) {
 		due_ms = 0;
-	} else if (bridge->away || bridge->unlisted) {
+	} else if (bridge->away) {
 		due_ms = clock_monotonic_ms() + AGAIN_MS;
+	} else if (bridge->list_again_ms != 0 && bridge->list_again_ms < due_ms) {
+		due_ms = bridge->list_again_ms;
 	}
 	if (due_ms != INT64_MAX) {
 		timer_start(&bridge->due, due_ms - clock_monotonic_ms());
@@ -282,9 +284,9 @@ static void look(struct bridge *bridge)
 		reopen(bridge);
 		bridge->relist = true;
 	}
-	if (bridge->relist || bridge->unlisted) {
+	if (bridge->relist || bridge->list_again_ms != 0) {
 		bridge->relist = false;
-		bridge->unlisted = !list(bridge);
+		bridge->list_again_ms = list(bridge) ? 0 : now_ms + AGAIN_MS;
 	}
 	for (size_t i = 0; i < bridge->count; i++) {
 		bridge_container_run(bridge->containers[i], now_ms);

@@ -287,7 +287,7 @@ static bool open_registry(struct bridge_container *container, int *ret_fd)
 			fail(container, "cannot make registry/", errno);
 		} else if ((fd = bridge_tree_open(container->fd, REGISTRY, false)) < 0 ||
 			fstat(fd, &stat) != 0) {
-			seen = !bridge_tree_is_want(errno);
+			seen = fd >= 0 || !bridge_tree_is_want(errno);
 			fail(container, "cannot open registry/ as a directory", errno);
 		} else {
 			give(container, fd, &stat);

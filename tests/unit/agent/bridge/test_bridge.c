@@ -523,7 +523,11 @@ BRIDGE_TEST(without_a_descriptor_no_container_is_dropped)
 	}
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	cr_expect_eq(bridge_containers(stage->bridge), 1);
+	/* Meanwhile those that are known are served, and their events put nothing off. */
+	int owner = own(stage, "web-1", "/services/a");
+	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
 	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 2);
+	close(owner);
 }
 
 /* ---- report ---- */
