@@ -23,12 +23,8 @@
 /* How many searches of TCP clients may be under way. */
 enum { REMOTE_FINDS = 8 };
 
-/* The responses that are kept with a cached answer, so that a hit makes nothing anew. */
-struct rendering {
-	struct http_response *hit;
-	struct http_response *stale;
-	long stale_age;
-};
+/* With a rendering: it is that of a hit. */
+enum { AGE_OF_HIT = -1 };
 
 /* A lookup that could not be answered at once: it loads, or it waits for a change. */
 struct lookup {
@@ -52,12 +48,9 @@ enum source { HIT, MISS, STALE };
 
 /* ---- answering ---- */
 
-void api_release_rendering(void *context)
+void api_release_rendering(void *rendering)
 {
-	struct rendering *rendering = context;
-	http_response_free(rendering->hit);
-	http_response_free(rendering->stale);
-	free(rendering);
+	http_response_free(rendering);
 }
 
 static int status_of(const struct cache_answer *answer)
@@ -110,45 +103,39 @@ static void count(struct api *api, enum source source)
 		1);
 }
 
-/* Where the response is kept for this kind of answering; NULL when it is made for one request. */
-static struct http_response **find_kept(
-	const struct cache *cache, struct cache_answer *answer, enum source source)
+/*
+ * The response of a hit, or of a stale answer of this age, is kept with the answer: the next one
+ * makes nothing anew.
+ */
+static struct http_response *kept_response(const struct cache *cache,
+	const struct http_request *request, const struct cache_query *query,
+	struct cache_answer *answer, enum source source)
 {
-	if (!answer->rendering) {
-		answer->rendering = allocate_zeroed(1, sizeof(struct rendering));
+	long age = source == HIT ? AGE_OF_HIT : age_of(cache, answer, source);
+	if (!answer->rendering || answer->rendering_age != age) {
+		http_response_free(answer->rendering);
+		answer->rendering = http_response_pack(
+			make_response(cache, request, query, answer, source));
+		answer->rendering_age = age;
 	}
-	struct rendering *rendering = answer->rendering;
-	if (source != STALE) {
-		return source == HIT ? &rendering->hit : NULL;
-	}
-	long age = age_of(cache, answer, source);
-	if (rendering->stale && rendering->stale_age != age) {
-		http_response_free(rendering->stale);
-		rendering->stale = NULL;
-	}
-	rendering->stale_age = age;
-	return &rendering->stale;
+	return answer->rendering;
 }
 
 static void answer_with(struct api *api, struct cache *cache, struct http_request *request,
 	const struct cache_query *query, struct cache_answer *answer, enum source source,
 	double started)
 {
-	struct http_response **place = find_kept(cache, answer, source);
-	struct http_response *response = place ? *place : NULL;
-	if (!response) {
-		response = make_response(cache, request, query, answer, source);
-		if (place) {
-			*place = response;
-		}
-	}
+	bool keeps = source != MISS;
+	struct http_response *response = keeps
+		? kept_response(cache, request, query, answer, source)
+		: make_response(cache, request, query, answer, source);
 	count(api, source);
 	metrics_series_observe(api->durations, clock_monotonic_s() - started);
 	if (request->prefer && source != STALE && api_shares(api, request)) {
 		api_share_lookup(api, cache, request, query, answer);
 	}
 	http_answer(request, status_of(answer), response);
-	if (!place) {
+	if (!keeps) {
 		http_response_free(response);
 	}
 }

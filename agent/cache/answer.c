@@ -8,7 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 
-enum { RENDERING_BYTES = 1024 /* bytes that a front end keeps with an answer */ };
+enum { RENDERING_BYTES = 512 /* bytes that a front end keeps with an answer */ };
 
 bool cache_answer_is_composite(const struct answer *answer)
 {

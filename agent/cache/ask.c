@@ -24,8 +24,7 @@ static struct answer *find(const struct cache_node *node, enum cache_answer_kind
 struct cache_answer *cache_answers_find(
 	struct cache_answers *answers, const struct cache_query *query)
 {
-	const struct cache_node *node = cache_node_find(
-		answers->table, query->path, strlen(query->path));
+	struct cache_node *node = cache_node_find(answers->table, query->path, strlen(query->path));
 	if (!node || query->refresh) {
 		return NULL;
 	}
@@ -40,7 +39,7 @@ struct cache_answer *cache_answers_find(
 			query->now_ms) != CACHE_TRUE) {
 		return NULL;
 	}
-	cache_node_use(answer->node);
+	cache_node_use(node);
 	return &answer->public;
 }
 

@@ -170,7 +170,8 @@ struct cache_answer {
 	bool live;          /* made of live entries; see cache_answer_confirmed() */
 	struct err *err;    /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
 	const struct registry_value *value; /* of RESOLVE and LIST, what the body shows; or NULL */
-	void *rendering;                    /* the front end's */
+	void *rendering;                    /* the front end's, and so is its age */
+	long rendering_age;
 };
 
 /* A lookup under way, in the caller's memory. */

@@ -218,6 +218,11 @@ void http_response_header(struct http_response *response, const char *name, cons
  */
 void http_response_etag(struct http_response *response, const char *etag);
 /*
+ * Moves a response that will be sent many times into one piece of memory: sending it touches fewer
+ * pages. Nobody else may have it yet, and no field can be added to the result.
+ */
+struct http_response *http_response_pack(struct http_response *response_take);
+/*
  * A copy of the descriptor goes to the client with the first byte of a 200, which is the last
  * answer of its connection. For clients of the Unix socket. False: no descriptor is free for the
  * copy.

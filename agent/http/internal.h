@@ -43,6 +43,7 @@ struct http_response {
 	int fd;               /* that goes with it; -1: none */
 	size_t writers;       /* connections that still have to write it */
 	struct client *payer; /* the client whose share it counts in, while there are writers */
+	char packed[];        /* the bytes of `head`, after http_response_pack() */
 };
 
 /*

@@ -83,13 +83,28 @@ bool http_response_descriptor(struct http_response *response, int fd)
 	return response->fd >= 0;
 }
 
+struct http_response *http_response_pack(struct http_response *response_take)
+{
+	struct buffer head = response_take->head;
+	struct http_response *response = allocated(
+		realloc(response_take, sizeof(*response) + head.len));
+	memcpy(response->packed, head.data, head.len);
+	response->head = (struct buffer){
+		.data = response->packed, .len = head.len, .size = head.len, .max = head.len
+	};
+	buffer_finish(&head);
+	return response;
+}
+
 void http_response_free(struct http_response *response)
 {
 	if (response && --response->references == 0) {
 		if (response->fd >= 0) {
 			close(response->fd);
 		}
-		buffer_finish(&response->head);
+		if (response->head.data != response->packed) {
+			buffer_finish(&response->head);
+		}
 		if (response->release) {
 			response->release(response->context);
 		}

@@ -77,6 +77,37 @@ Test(http_answer, without_content_says_nothing_of_it)
 	close(fd);
 }
 
+static struct http_response *packed;
+
+static void answer_packed(struct http_request *request)
+{
+	http_answer(request, status, packed);
+}
+
+Test(http_answer, packed_it_is_the_same_to_every_client)
+{
+	packed = http_response_create("text/plain", "x", 1);
+	http_response_header(packed, "X-One", "1");
+	http_response_etag(packed, "\"tag\"");
+	http_response_header(packed, "X-Two", "2");
+	packed = http_response_pack(packed);
+	http_stage.handle = answer_packed;
+	status = 200;
+	for (int client = 0; client < 2; client++) {
+		int fd = http_stage_connect();
+		cr_expect_str_eq(http_stage_ask(fd, GET),
+			"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n"
+			"X-One: 1\r\nETag: \"tag\"\r\nX-Two: 2\r\n\r\nx");
+		cr_expect_str_eq(http_stage_ask(fd,
+					 "GET / HTTP/1.1\r\nHost: a\r\n"
+					 "If-None-Match: \"tag\"\r\n\r\n"),
+			"HTTP/1.1 304 Not Modified\r\nX-One: 1\r\nETag: \"tag\"\r\nX-Two: 2\r\n"
+			"\r\n");
+		close(fd);
+	}
+	http_response_free(packed);
+}
+
 static void answer_without_type(struct http_request *request)
 {
 	struct http_response *response = http_response_create(NULL, "", 0);
