@@ -79,14 +79,17 @@ static bool gave_no_state(const struct registry_task *task)
 		task->ret_err.code == BERTH_AUTHENTICATION_FAILED;
 }
 
-/* NULL: it gave no state, or there is no memory for it. */
+/* NULL: it gave no state, or there is no memory for another one than the known one. */
 static const struct registry_value *value_of(const struct registry_watched *watched)
 {
 	const struct registry_task *task = &watched->call->task;
-	return gave_no_state(task) ? NULL
-		: watched->kind == REGISTRY_WATCH_DATA
+	if (gave_no_state(task)) {
+		return NULL;
+	}
+	const struct registry_value *value = watched->kind == REGISTRY_WATCH_DATA
 		? registry_value_of_data(task)
 		: registry_value_of_list(watched->path, task);
+	return value || watched->value ? value : registry_value_no_memory();
 }
 
 static void retry_error(struct registry_watched *watched, int code)
