@@ -34,7 +34,7 @@ Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 Test(cache_filter, is_another_with_another_text)
 {
 	struct cache_filter others[] = { whole, whole, whole, whole, whole, whole, whole, whole,
-		whole };
+		whole, whole };
 	others[0].text = false;
 	others[1].scope = "external";
 	others[2].protocol = "https";
@@ -44,6 +44,7 @@ Test(cache_filter, is_another_with_another_text)
 	others[6].persistence = "contain";
 	others[7].near = "";
 	others[8].rank = 0;
+	others[9].outside = true;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		cr_expect_not(cache_filter_same(&whole, &others[i]), "%zu", i);
 		cr_expect_not(cache_filter_same(&others[i], &whole), "%zu", i);

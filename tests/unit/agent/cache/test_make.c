@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
 static struct cache_stage *open_stage(struct cache_stage *stage)
@@ -281,6 +282,29 @@ STAGED(endpoints_are_the_addresses_of_a_record_and_of_its_children)
 	cr_assert_str_eq(outcome.text, "[]\n");
 }
 
+/* As a terminal would not show them. */
+STAGED(texts_that_would_play_tricks_on_a_terminal_are_escaped_in_answers)
+{
+	static const char hidden[] =
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"a\u202e\","
+		"\"addressType\":\"uri\",\"protocol\":\"p\",\"addresses\":"
+		"[{\"uri\":\"http://h\"}]}]}";
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/t", hidden);
+	memory_put(stage->registry, "/t/a", hidden);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/t", CACHE_ENDPOINTS), 0);
+#define ESCAPED(path)                                                                              \
+	"{\"path\":\"" path "\",\"scope\":\"external\",\"api\":\"a\\u202e\",\"protocol\":\"p\","   \
+	"\"addressType\":\"uri\",\"address\":{\"uri\":\"http://h\"}}"
+	cr_expect_str_eq(outcome.text, "[" ESCAPED("/t") "," ESCAPED("/t/a") "]\n");
+	for (int kind = CACHE_RESOLVE; kind <= CACHE_RECORDS; kind += CACHE_RECORDS) {
+		cr_assert_eq(
+			cache_stage_look(stage, &outcome, "/t", (enum cache_answer_kind)kind), 0);
+		cr_expect_not_null(strstr(outcome.text, "\"a\\u202e\""), "%s", outcome.text);
+		cr_expect_null(strstr(outcome.text, "\u202e"), "%s", outcome.text);
+	}
+}
+
 STAGED(endpoints_as_text_are_addresses_line_by_line)
 {
 	struct cache_outcome outcome;
@@ -456,6 +480,43 @@ STAGED(a_node_shows_its_stat_and_the_text_of_a_record_alone)
 	cr_expect_eq(cache_stage_look(stage, &outcome, "/none", CACHE_NODE), BERTH_PATH_NOT_FOUND);
 	cr_expect_eq(
 		cache_stage_look(stage, &outcome, "/none", CACHE_NODE_LIST), BERTH_PATH_NOT_FOUND);
+}
+
+static json_int_t number_of(const json_t *json, const char *key)
+{
+	cr_assert(json_is_integer(json_object_get(json, key)), "%s", key);
+	return json_integer_value(json_object_get(json, key));
+}
+
+static void on_bound(void *context, const struct registry_result *result)
+{
+	(void)context;
+	cr_assert_eq(result->err.code, 0, "%s", result->err.msg);
+}
+
+/* The node of a session, which was written anew a while after it had been made. */
+STAGED(the_stat_of_a_node_is_the_registrys)
+{
+	static const struct registry_bind bind = { .data = "ab", .len = 2, .ephemeral = true };
+	static const enum cache_answer_kind kinds[] = { CACHE_NODE, CACHE_NODE_LIST };
+	(void)registry_bind(stage->registry, "/s/own", &bind, on_bound, NULL);
+	cache_stage_turn(stage);
+	clock_shift_ms += 5000;
+	memory_put(stage->registry, "/s/own", "abc");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		json_t *node = look_at(stage, "/s/own", kinds[i]);
+		const struct registry_stat *stat = kinds[i] == CACHE_NODE
+			? &cache_stage_data(stage, "/s/own")->stat
+			: &cache_stage_list(stage, "/s/own")->stat;
+		cr_assert_gt(stat->modified_ms, stat->created_ms);
+		cr_expect_eq(number_of(node, "created_ms"), stat->created_ms);
+		cr_expect_eq(number_of(node, "modified_ms"), stat->modified_ms);
+		cr_expect_eq(number_of(node, "node_id"), stat->node_id);
+		cr_expect_eq(number_of(node, "version"), stat->version);
+		cr_expect_eq(number_of(node, "size"), 3);
+		cr_expect(json_is_true(json_object_get(node, "ephemeral")));
+		json_decref(node);
+	}
 }
 
 STAGED(a_list_of_a_node_has_the_names_and_apart_those_of_other_programs)

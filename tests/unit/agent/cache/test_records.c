@@ -99,6 +99,28 @@ STAGED(a_visit_in_slices_misses_nothing_that_was_there_though_the_table_grows)
 	}
 }
 
+/* Its caller bounds the work of a turn by it. */
+STAGED(a_slice_of_a_visit_is_as_long_as_it_was_asked_for)
+{
+	enum { EMPTY = 100, SLICE = 10 };
+	struct visits visits = { 0 };
+	size_t cursor = 0;
+	size_t slices = 1;
+	cr_assert(cache_visit_paths(stage->cache, &cursor, EMPTY, visit, &visits));
+	cr_assert_eq(cursor, EMPTY, "where there are no paths, places for them count");
+	for (int i = 0; i < MOST; i++) {
+		put_and_look(stage, i);
+	}
+	size_t buckets = stage->cache->table.bucket_count;
+	cursor = 0;
+	while (cache_visit_paths(stage->cache, &cursor, SLICE, visit, &visits)) {
+		slices++;
+		cr_assert_leq(cursor, slices * SLICE);
+	}
+	cr_assert_eq(visits.count, MOST);
+	cr_assert_geq(slices, (buckets + MOST) / SLICE * 3 / 4, "%zu", slices);
+}
+
 struct change {
 	char path[32];
 	bool known;

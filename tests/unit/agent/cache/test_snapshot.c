@@ -241,6 +241,25 @@ STAGED(a_folder_that_is_not_there_is_an_error_of_saving)
 	cr_assert_neq(err.msg[0], '\0');
 }
 
+static void *no_memory(void *memory, size_t size)
+{
+	(void)memory;
+	(void)size;
+	return NULL;
+}
+
+STAGED(a_cache_that_fits_into_no_file_is_an_error_of_saving)
+{
+	struct file_work work;
+	struct err err = ERR_INIT;
+	load_lines(stage, "[\"/a\",0,0,1,1,1,\"\"]\n");
+	buffer_set_allocator(no_memory);
+	int code = cache_save(stage->cache, folder, &work, &err);
+	buffer_set_allocator(realloc);
+	cr_assert_eq(code, BERTH_FAILED);
+	cr_assert_str_eq(err.msg, "the cache is too large to be saved");
+}
+
 /* ---- a damaged file ---- */
 
 STAGED(a_file_that_was_cut_off_is_not_used)
@@ -278,8 +297,10 @@ STAGED(a_malformed_line_is_left_out_and_the_others_are_taken)
 	load_lines(stage,
 		GOOD "[\"/b\",0,0,1,1,0,\"\"]\n[\"/\",1,0,1,1,1,[\"/a\",\"/b\"]]\n"
 		     "[\"/b\",1,0,1,1,1,[]]\n[\"/c\",0,0,0,1,1,\"\"]\n"
+		     "[\"/e\",0,0,1,1,3,\"a\\u0000b\"]\n[\"/f\",0,0,1,1,1,\"\"]\n"
 		     "[\"/d\",0,0,1,1,1,\"cut off");
-	cr_assert_eq(entries(stage), 5);
+	cr_assert_eq(entries(stage), 7);
+	cr_assert_eq(cache_stage_data(stage, "/e")->data_len, 3);
 }
 
 STAGED(a_file_of_another_version_or_without_a_head_is_not_used)
@@ -332,8 +353,12 @@ STAGED(the_log_says_what_is_not_used)
 	cr_assert_not_null(
 		strstr(log, "warn  cache: 3 saved entries are ignored: they are malformed\n"), "%s",
 		log);
-	log = log_of(stage, "3\ndir:/here\n" GOOD);
+	cr_assert_not_null(strstr(log, "info  cache: 1 saved entries, stale until"), "%s", log);
+	log = log_of(stage, "3\ndir:/here\nx\n");
+	cr_assert_not_null(strstr(log, "warn  cache: 1 saved entries are ignored"), "%s", log);
+	log = log_of(stage, "3\ndir:/here\n" GOOD GOOD);
 	cr_assert_null(strstr(log, "warn"), "%s", log);
+	cr_assert_not_null(strstr(log, "info  cache: 2 saved entries"), "%s", log);
 }
 
 /* ---- ages ---- */
@@ -417,6 +442,82 @@ STAGED(a_picture_of_what_was_saved_is_as_old_as_its_oldest_part)
 	cr_assert(picture.age_ms >= AGE_MS - 1 && picture.age_ms < AGE_MS + SLOW_MS, "%lld",
 		(long long)picture.age_ms);
 	cache_unobserve(&observer);
+}
+
+/* Loads the entries of a directory with two records, each with its age in seconds. */
+static void load_directory(struct cache_stage *stage, const char *path, const int ages_s[4])
+{
+	char lines[600];
+	double now_s = clock_wall_s();
+	snprintf(lines, sizeof(lines),
+		"[\"%s\",0,0,%.3f,1,1,\"\"]\n"
+		"[\"%s\",1,0,%.3f,1,1,[\"%s/a\",\"%s/b\"]]\n"
+		"[\"%s/a\",0,0,%.3f,1,1,\"{\\\"type\\\":\\\"JSONServiceRecord\\\"}\"]\n"
+		"[\"%s/b\",0,0,%.3f,1,1,\"\"]\n",
+		path, now_s - ages_s[0], path, now_s - ages_s[1], path, path, path,
+		now_s - ages_s[2], path, now_s - ages_s[3]);
+	load_lines(stage, lines);
+}
+
+static void check_age(
+	struct cache_stage *stage, const char *path, enum cache_answer_kind kind, int64_t age_s)
+{
+	struct cache_outcome outcome;
+	ask(stage, &outcome, path, kind);
+	cr_expect(outcome.age_ms >= age_s * 1000 - 1 && outcome.age_ms < (age_s + 4000) * 1000,
+		"%s, kind %d: %lld ms, not %lld s", path, (int)kind, (long long)outcome.age_ms,
+		(long long)age_s);
+}
+
+STAGED(an_answer_of_what_was_saved_is_as_old_as_its_oldest_part)
+{
+	load_directory(stage, "/node", (const int[]){ 90000, 50000, 10, 10 });
+	check_age(stage, "/node", CACHE_RESOLVE, 90000);
+	check_age(stage, "/node", CACHE_LIST, 50000);
+	check_age(stage, "/node", CACHE_STAT, 90000);
+	check_age(stage, "/node", CACHE_RECORDS, 50000);
+	check_age(stage, "/node", CACHE_ENDPOINTS, 90000);
+	check_age(stage, "/node", CACHE_TARGETS, 90000);
+	load_directory(stage, "/list", (const int[]){ 10, 70000, 50000, 10 });
+	check_age(stage, "/list", CACHE_STAT, 70000);
+	check_age(stage, "/list", CACHE_RECORDS, 70000);
+	load_directory(stage, "/first", (const int[]){ 10, 50000, 70000, 10 });
+	check_age(stage, "/first", CACHE_RECORDS, 70000);
+	check_age(stage, "/first", CACHE_TARGETS, 70000);
+	load_directory(stage, "/last", (const int[]){ 10, 50000, 20, 70000 });
+	check_age(stage, "/last", CACHE_RECORDS, 70000);
+}
+
+/* One part of an answer that is too old is enough. */
+Test(cache_snapshot, an_entry_that_is_older_than_max_stale_is_not_given)
+{
+	static const struct {
+		const char *path;
+		enum cache_answer_kind kind;
+	} old[] = { { "/node", CACHE_RESOLVE }, { "/node", CACHE_STAT }, { "/list", CACHE_LIST },
+		{ "/list", CACHE_STAT }, { "/list", CACHE_ENDPOINTS },
+		{ "/child", CACHE_ENDPOINTS }, { "/child", CACHE_RECORDS } };
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(
+		&stage, &(struct cache_options){ .resync_ms = 600000, .max_stale_ms = 10000000 });
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	load_directory(&stage, "/young", (const int[]){ 4000, 4000, 4000, 4000 });
+	load_directory(&stage, "/node", (const int[]){ 20000, 10, 10, 10 });
+	load_directory(&stage, "/list", (const int[]){ 10, 20000, 10, 10 });
+	load_directory(&stage, "/child", (const int[]){ 10, 10, 10, 20000 });
+	for (size_t i = 0; i < sizeof(old) / sizeof(*old); i++) {
+		ask(&stage, &outcome, "/young", old[i].kind);
+		cr_expect_eq(cache_stage_ask(&stage, &outcome, old[i].path, old[i].kind, "", false),
+			CACHE_UNAVAILABLE, "%s, kind %d", old[i].path, (int)old[i].kind);
+		cr_expect_not_null(strstr(outcome.why, "no later than max_stale allows"), "%s: %s",
+			old[i].path, outcome.why);
+	}
+	ask(&stage, &outcome, "/node", CACHE_LIST);
+	ask(&stage, &outcome, "/list", CACHE_RESOLVE);
+	ask(&stage, &outcome, "/child/a", CACHE_RESOLVE);
+	cache_stage_close(&stage);
 }
 
 /* Adds to the number behind the text, in place: it keeps its width. */
