@@ -28,7 +28,7 @@
 #include "lib/registry/value.h"
 
 enum cache_entry_state {
-	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
+	CACHE_IDLE,        /* new: nothing is known, and nothing is asked */
 	CACHE_QUEUED,      /* to be watched: the registry is away, or the cache is full */
 	CACHE_READING,     /* watched; the first read is under way */
 	CACHE_UNCONFIRMED, /* watched; the registry reads it again by itself */

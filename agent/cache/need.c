@@ -25,9 +25,8 @@ struct cache_entry *cache_need(
 	}
 	bool usable = is_usable(entry);
 	/* A stale value is given while the registry is away, or is about to confirm it. */
-	bool confirming = !entry->awaited && entry->state != CACHE_IDLE;
 	if (cache_reachable(store->heard) &&
-		!(usable && (confirming || store->heard->state != REGISTRY_CONNECTED))) {
+		!(usable && (!entry->awaited || store->heard->state != REGISTRY_CONNECTED))) {
 		cache_entry_load(entry, true);
 		need->missing++;
 		return NULL;
