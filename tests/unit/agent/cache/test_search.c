@@ -13,6 +13,8 @@
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
+enum { ORDER_BYTES = 256 };
+
 static size_t walks;
 
 /* A walk reads the list without a watch. */
@@ -307,6 +309,57 @@ STAGED(four_searches_walk_at_once_and_a_few_more_wait)
 		cr_assert_eq(outcomes[i].calls, 1, "%d", i);
 	}
 	cr_assert_eq(stage->cache->searches.walks, 0);
+}
+
+/* " NAME" of each path below /s whose walk begins. */
+static void note_walk(void *context, const struct registry_task *task, struct err *err)
+{
+	char *order = context;
+	(void)err;
+	if (!task->watch && strncmp(task->path, "/s/", 3) == 0) {
+		size_t len = strlen(order);
+		snprintf(order + len, ORDER_BYTES - len, " %s", task->path + strlen("/s/"));
+	}
+}
+
+static void begin_search(
+	struct cache_stage *stage, struct cache_outcome *outcome, const char *path, bool polls)
+{
+	cr_assert_eq(
+		cache_stage_ask(stage, outcome, path, CACHE_FIND, polls ? "\"other\"" : "", false),
+		CACHE_WAITING);
+}
+
+/* Four walk already. A look-up in the place of a poll moves its search before those of polls. */
+STAGED(searches_of_look_ups_come_before_those_that_wait_for_changes)
+{
+	static const char *const before[] = { "/s/w", "/s/x", "/s/y", "/s/z" };
+	char order[ORDER_BYTES] = "";
+	struct cache_outcome walking[4];
+	struct cache_outcome polls[3];
+	struct cache_outcome look_ups[3];
+	for (size_t i = 0; i < 4; i++) {
+		begin_search(stage, &walking[i], before[i], false);
+	}
+	begin_search(stage, &polls[0], "/s/d", true);
+	begin_search(stage, &polls[1], "/s/c", true);
+	begin_search(stage, &look_ups[0], "/s/b", false);
+	begin_search(stage, &look_ups[1], "/s/a", false);
+	begin_search(stage, &look_ups[2], "/s/c", false);
+	begin_search(stage, &polls[2], "/s/b", true);
+	memory_on_task(stage->registry, note_walk, order);
+	for (int i = 0; i < 20; i++) {
+		cache_stage_turn(stage);
+	}
+	cr_assert_eq(strncmp(order, " w x y z b a c d", 16), 0, "%s", order);
+	for (size_t i = 0; i < 3; i++) {
+		cr_assert_eq(look_ups[i].calls, 1);
+		cr_assert_eq(polls[i].calls, 1);
+	}
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	cr_assert_eq(stats.searches, 0);
+	memory_on_task(stage->registry, NULL, NULL);
 }
 
 STAGED(a_large_result_is_not_kept_for_an_outage)
