@@ -268,6 +268,46 @@ STAGED(a_body_waits_for_a_child_that_came_meanwhile, ROOMY_KIB)
 	cr_assert_str_eq(answer->body + answer->len - 3, "}}\n");
 }
 
+static void keep_body(void *context, struct cache_answer *answer, const struct err *err)
+{
+	(void)err;
+	cr_assert_not_null(answer);
+	buffer_append(context, answer->body, answer->len);
+}
+
+/* The new child is the first one that the body lacks, and waits to be read. */
+STAGED(a_body_goes_on_behind_its_last_child_though_those_before_it_went, ROOMY_KIB)
+{
+	enum { CHILDREN = 300, WRITTEN = 128 };
+	struct cache_outcome outcome;
+	struct buffer body;
+	begin_body(stage, &outcome);
+	buffer_init(&body, SIZE_MAX);
+	outcome.wait.on_answer = keep_body;
+	outcome.wait.context = &body;
+	for (int i = 0; i < WRITTEN - 1; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/d/n%05d", i);
+		memory_remove(stage->registry, path);
+	}
+	memory_put(stage->registry, "/d/n00127-more", cache_stage_record("more"));
+	memory_be_late(stage->registry, "/d/n00127-more");
+	registry_dispatch(stage->registry, 1);
+	cache_stage_turn(stage);
+	cr_assert_eq(body.len, 0);
+	memory_answer_late(stage->registry);
+	for (int i = 0; i < 10 && body.len == 0; i++) {
+		cache_stage_turn(stage);
+	}
+	json_t *records = json_loadb(buffer_text(&body), body.len, JSON_REJECT_DUPLICATES, NULL);
+	cr_assert_not_null(records);
+	cr_expect_eq(json_object_size(records), CHILDREN + 1);
+	cr_expect_not_null(json_object_get(records, "/d/n00127"));
+	cr_expect_not_null(json_object_get(records, "/d/n00127-more"));
+	json_decref(records);
+	buffer_finish(&body);
+}
+
 STAGED(a_body_that_no_client_waits_for_is_not_completed, ROOMY_KIB)
 {
 	struct cache_outcome outcome;

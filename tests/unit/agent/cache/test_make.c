@@ -282,6 +282,26 @@ STAGED(endpoints_are_the_addresses_of_a_record_and_of_its_children)
 	cr_assert_str_eq(outcome.text, "[]\n");
 }
 
+STAGED(endpoints_are_all_those_of_a_record_external_ones_first)
+{
+	struct cache_outcome outcome;
+#define TO(address) "{\"uri\":\"http://" address "\"}"
+#define OF(protocol, addresses)                                                                    \
+	"{\"api\":\"\",\"addressType\":\"uri\",\"protocol\":\"" protocol                           \
+	"\",\"addresses\":[" addresses "]}"
+	memory_put(stage->registry, "/t",
+		"{\"type\":\"JSONServiceRecord\",\"internal\":[" OF(
+			"p", TO("in")) "],\"external\":[" OF("p", TO("1") "," TO("2")) "," OF("q",
+			TO("3")) "]}");
+	const struct cache_filter text = { .text = true };
+	cr_assert_eq(cache_stage_look_filtered(stage, &outcome, "/t", CACHE_ENDPOINTS, &text), 0);
+	cr_expect_str_eq(outcome.text, "http://1\nhttp://2\nhttp://3\nhttp://in\n");
+	const struct cache_filter internal = { .text = true, .scope = "internal" };
+	cr_assert_eq(
+		cache_stage_look_filtered(stage, &outcome, "/t", CACHE_ENDPOINTS, &internal), 0);
+	cr_expect_str_eq(outcome.text, "http://in\n");
+}
+
 /* As a terminal would not show them. */
 STAGED(texts_that_would_play_tricks_on_a_terminal_are_escaped_in_answers)
 {
