@@ -263,6 +263,7 @@ void cache_on_registry_state(struct cache *cache, enum registry_state state)
 	cache->heard.state = state;
 	if (state == REGISTRY_CONNECTED) {
 		cache->away_since_ms = 0;
+		cache_observers_return(&cache->follow);
 		cache_turn_wake(&cache->turn);
 	} else if (was_connected || (was_reachable && !cache_reachable(&cache->heard))) {
 		on_away(cache);

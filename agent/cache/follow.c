@@ -151,6 +151,17 @@ void cache_observers_ready(struct cache_follow *follow)
 	}
 }
 
+void cache_observers_return(struct cache_follow *follow)
+{
+	for (struct list *link = follow->observers.next; link != &follow->observers;
+		link = link->next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
+		if (observer->state == CACHE_OBSERVER_LOADING && observer->missing == 0) {
+			set_state(observer, CACHE_OBSERVER_DUE);
+		}
+	}
+}
+
 /* ---- events ---- */
 
 struct event {

@@ -48,6 +48,11 @@ void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
  * ready.
  */
 void cache_observers_ready(struct cache_follow *follow);
+/*
+ * The registry is connected: observers that have waited for it, because nothing could be read, look
+ * again.
+ */
+void cache_observers_return(struct cache_follow *follow);
 /* The server is silent, or heard again: observers hear of it. */
 void cache_observers_freshness(struct cache_follow *follow);
 /* Ends the observer that came last. False when there is none. */

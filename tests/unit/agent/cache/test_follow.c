@@ -13,6 +13,8 @@
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
+enum { REASON_BYTES = 256 };
+
 static struct cache_stage *open_stage(struct cache_stage *stage)
 {
 	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
@@ -162,6 +164,68 @@ Test(cache_follow, trees_that_do_not_fit_are_refused_the_last_come_first)
 	leave(&first);
 	leave(&second);
 	cache_stage_close(&stage);
+}
+
+static void keep_reason(void *context, const struct err *err)
+{
+	snprintf(context, REASON_BYTES, "%s", err->msg);
+}
+
+/* All of them fit before the limit is lower. */
+STAGED(a_refusal_says_what_does_not_fit_and_where_the_limit_is)
+{
+	static const struct {
+		enum cache_scope scope;
+		const char *what;
+	} cases[] = { { CACHE_SELF, "/s" }, { CACHE_CHILDREN_TOO, "/s" },
+		{ CACHE_TREE, "/s with all below it" } };
+	memory_put(stage->registry, "/s", "");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char reason[REASON_BYTES] = "";
+		char expected[REASON_BYTES];
+		struct cache_observer observer = {
+			.scope = cases[i].scope, .on_refused = keep_reason, .context = reason
+		};
+		cache_observe(stage->cache, "/s", &observer);
+		cache_stage_turn(stage);
+		cr_assert_str_eq(reason, "");
+		cache_set_options(stage->cache, &(struct cache_options){ .max_size_bytes = 100 });
+		cache_stage_turn(stage);
+		snprintf(expected, sizeof(expected),
+			"%s does not fit into the cache of 100 bytes; "
+			"`max_size` in [cache] may be larger",
+			cases[i].what);
+		cr_expect_str_eq(reason, expected);
+		cache_set_options(
+			stage->cache, &(struct cache_options){ .max_size_bytes = 1024 * 1024 });
+		cache_stage_turn(stage);
+	}
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	cr_expect_eq(stats.refusals, sizeof(cases) / sizeof(*cases));
+}
+
+/* The first one has nobody to tell, so that it waits for the registry. */
+STAGED(away_an_observer_of_what_is_not_known_is_refused_or_waits)
+{
+	char reason[REASON_BYTES] = "";
+	struct cache_observer waiting = { .scope = CACHE_TREE };
+	struct cache_observer refused = {
+		.scope = CACHE_TREE, .on_refused = keep_reason, .context = reason
+	};
+	memory_put(stage->registry, "/s", "");
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cache_observe(stage->cache, "/s", &waiting);
+	cache_observe(stage->cache, "/s", &refused);
+	cache_stage_turn(stage);
+	cr_expect_str_eq(reason, "the registry is away, and not all of this is known");
+	cr_expect_null(refused.node);
+	cr_expect_eq(waiting.state, CACHE_OBSERVER_LOADING);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_expect_eq(waiting.state, CACHE_OBSERVER_LIVE);
+	cache_unobserve(&waiting);
 }
 
 STAGED(an_observer_hears_once_of_each_outage_and_of_its_end)
@@ -361,6 +425,21 @@ STAGED(warm_paths_are_alone_or_trees_and_change_with_the_options)
 	cr_assert_eq(list_count(&stage->cache->follow.observers), 1);
 	set_warm(stage, NULL);
 	cr_assert(list_empty(&stage->cache->follow.observers));
+}
+
+/* Of a reload during an outage. */
+STAGED(warm_paths_that_come_while_the_registry_is_away_are_read_when_it_is_back)
+{
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/a/x", "");
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	set_warm(stage, (char[]){ "/s/**" });
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert(is_read(stage, "/s/a/x"));
+	set_warm(stage, NULL);
 }
 
 Test(cache_follow, warm_subtrees_are_loaded_before_anybody_asks)
