@@ -143,6 +143,17 @@ STAGED(it_is_read_when_the_client_wants_a_read)
 	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
 }
 
+/* Any ETag makes it a client that waits for changes, if the present answer is not another one. */
+STAGED(it_is_read_when_the_client_waits_for_changes)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s/b", CACHE_RESOLVE, "x", false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+}
+
 STAGED(a_search_for_targets_finds_none)
 {
 	struct cache_outcome outcome;

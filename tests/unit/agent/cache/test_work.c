@@ -136,6 +136,51 @@ STAGED(one_walk_serves_all_observers_of_a_tree)
 	leave(first, TREES + 1);
 }
 
+static void time_out(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_TIMEOUT, "no answer");
+}
+
+/* The steps of the turns until nothing more is to be done. */
+static uint64_t steps_for(struct cache_stage *stage)
+{
+	uint64_t before = steps_of(stage);
+	cache_stage_turn(stage);
+	return steps_of(stage) - before;
+}
+
+/* An observer is a step for its readiness, for each path that arrives, and for each doubt. */
+STAGED(the_work_for_each_observer_and_for_each_child_counts)
+{
+	struct watcher first[TREES + 1];
+	static struct watcher watchers[WATCHERS];
+	struct cache_outcome outcome;
+	load(stage, first);
+	for (int i = 0; i < WATCHERS; i++) {
+		watch(stage, &watchers[i], 0);
+	}
+	cr_expect_geq(steps_for(stage), NODES + 2 * WATCHERS);
+	memory_put(stage->registry, "/t0/n0", "changed");
+	cr_expect_geq(steps_for(stage), WATCHERS * (CACHE_EVENT_STEPS + 1));
+	memory_on_task(stage->registry, time_out, NULL);
+	cache_stage_ask(stage, &outcome, "/t0/n0", CACHE_RESOLVE, "", true);
+	cr_expect_geq(steps_for(stage), WATCHERS * (CACHE_EVENT_STEPS + 2));
+	memory_on_task(stage->registry, NULL, NULL);
+	registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
+	cache_stage_turn(stage);
+	leave(watchers, WATCHERS);
+	memory_put(stage->registry, "/t0/z", "");
+	cr_expect_geq(steps_for(stage), NODES);
+	uint64_t before = steps_of(stage);
+	cr_expect_eq(
+		cache_stage_ask(stage, &outcome, "/t1", CACHE_RECORDS, "", false), CACHE_WAITING);
+	cr_expect_geq(steps_of(stage) - before, NODES);
+	cache_cancel(&outcome.wait);
+	leave(first, TREES + 1);
+}
+
 /* The walks are more than a loop iteration may do. */
 STAGED(pictures_of_many_trees_are_complete_over_several_turns)
 {
