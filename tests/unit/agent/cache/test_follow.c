@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/memory_backend.h"
@@ -242,6 +243,54 @@ STAGED(an_observer_hears_once_of_each_outage_and_of_its_end)
 		cache_stage_turn(stage);
 	}
 	cr_assert_str_eq(buffer_text(&watcher.log), " S F S F");
+	leave(&watcher);
+}
+
+/* Of others for the same path, whatever they follow, and whenever they come. */
+STAGED(an_observer_is_ready_once_and_with_all_that_it_follows)
+{
+	static const enum cache_scope scopes[] = { CACHE_SELF, CACHE_TREE, CACHE_CHILDREN_TOO,
+		CACHE_SELF, CACHE_TREE };
+	static const char *const pictures[] = { "{\"/s\":null}",
+		"{\"/s\":null,\"/s/a\":null,\"/s/a/x\":null}", "{\"/s\":null,\"/s/a\":null}" };
+	enum { COUNT = sizeof(scopes) / sizeof(*scopes), AT_ONCE = 3 };
+	struct cache_outcome outcome;
+	struct watcher watchers[COUNT];
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/a/x", "");
+	cache_stage_look(stage, &outcome, "/s", CACHE_RESOLVE);
+	for (size_t i = 0; i < COUNT; i++) {
+		watchers[i] = (struct watcher){ .observer = { .scope = scopes[i],
+							.on_ready = on_ready,
+							.on_event = on_event,
+							.context = &watchers[i] } };
+		buffer_init(&watchers[i].log, 65536);
+		cache_observe(stage->cache, "/s", &watchers[i].observer);
+		if (i + 1 >= AT_ONCE) {
+			cache_stage_turn(stage);
+		}
+	}
+	for (size_t i = 0; i < COUNT; i++) {
+		cr_expect_str_eq(buffer_text(&watchers[i].log), pictures[i % AT_ONCE], "%zu", i);
+		leave(&watchers[i]);
+	}
+}
+
+/* An answer of a moment ago is enough. */
+STAGED(an_observer_is_fresh_when_the_server_was_heard_within_the_bound)
+{
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", false);
+	buffer_clear(&watcher.log);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_set_heard_ms(stage->registry, clock_monotonic_ms() - 100);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	stage->now_ms += 60000; /* the registry's core spreads its reads */
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
 	leave(&watcher);
 }
 

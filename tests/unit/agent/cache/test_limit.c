@@ -228,6 +228,41 @@ STAGED(an_observed_path_that_is_absent_stays_too, 600000)
 	cache_unobserve(&observer);
 }
 
+static void forbid_list(void *context, const struct registry_task *task, struct err *err)
+{
+	if (task->operation == REGISTRY_OP_CHILDREN && strcmp(task->path, context) == 0) {
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+/* The observer follows them, too: a client that looked at them made the cache know them. */
+STAGED(paths_in_a_tree_stay_although_no_list_names_them, 600000)
+{
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/s/b", "");
+	memory_put(stage->registry, "/s/b/x", "");
+	memory_on_task(stage->registry, forbid_list, (void *)(uintptr_t) "/s");
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/b", CACHE_LIST), 0);
+	for (int i = 0; i < RECORDS; i++) {
+		load(stage, i);
+	}
+	cr_assert_gt(stats_of(stage).evictions, 0);
+	cr_assert_not(is_known(stage, "/n0"));
+	cr_expect(is_known(stage, "/s/a"));
+	cr_expect_not_null(cache_stage_list(stage, "/s/b"));
+	cache_unobserve(&observer);
+	set_limit(stage, 1);
+	cr_expect_not(is_known(stage, "/s/a"));
+	cr_expect_null(cache_stage_list(stage, "/s/b"));
+	memory_on_task(stage->registry, NULL, NULL);
+}
+
 STAGED(a_smaller_limit_holds_at_once, 600000)
 {
 	for (int i = 0; i < 100; i++) {
