@@ -50,11 +50,9 @@ char *allocate_format(const char *format, ...)
 	char *text = NULL;
 	va_list arguments;
 	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) < 0) {
-		text = NULL;
-	}
+	int len = vasprintf(&text, format, arguments);
 	va_end(arguments);
-	return allocated(text);
+	return allocated(len < 0 ? NULL : text);
 }
 
 int allocated_code(int code)

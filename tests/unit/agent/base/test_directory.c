@@ -72,6 +72,11 @@ Test(directory, the_directory_of_a_file)
 	cr_expect(ne(int, access(in("a.b/c/file"), F_OK), 0));
 	cr_expect(zero(int, directory_make_for("/file", NULL, &err)), "the root is there");
 	cr_expect(zero(int, directory_make_for("file", NULL, &err)));
+	cr_assert(zero(int, chdir(folder)));
+	cr_expect(zero(int, directory_make("d", NULL, &err)), "%s", err.msg);
+	cr_expect(zero(int, directory_make_for("e/file", NULL, &err)), "%s", err.msg);
+	expect("d", 0755, geteuid());
+	expect("e", 0755, geteuid());
 }
 
 Test(directory, an_error_names_the_element_that_could_not_be_made)
@@ -96,6 +101,45 @@ Test(directory, the_last_one_is_given_to_its_owner)
 	expect("a/b", 0755, 4711);
 	cr_assert(zero(int, stat(in("a/b"), &status)));
 	cr_expect(eq(int, (int)status.st_gid, 4712));
+}
+
+/* In a child, as another user, who may not give its files away. */
+static int make_as_another(const struct directory_owner *owner, struct err *ret_err)
+{
+	int ends[2];
+	int status = 0;
+	cr_assert(zero(int, pipe(ends)));
+	pid_t child = fork();
+	if (child == 0) {
+		struct err err = ERR_INIT;
+		bool ready = setegid(4712) == 0 && seteuid(4711) == 0;
+		int code = ready ? directory_make(in("a"), owner, &err) : 0;
+		bool told = write(ends[1], &err, sizeof(err)) == (ssize_t)sizeof(err);
+		_exit(ready && told && code == err.code ? 0 : 1);
+	}
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(zero(int, status));
+	cr_assert(eq(int, (int)read(ends[0], ret_err, sizeof(*ret_err)), (int)sizeof(*ret_err)));
+	close(ends[0]);
+	close(ends[1]);
+	return ret_err->code;
+}
+
+Test(directory, one_that_its_owner_cannot_get_is_an_error)
+{
+	const struct directory_owner another = { 4713, 4712 };
+	const struct directory_owner same = { 4711, 4712 };
+	char text[PATH_MAX + 64];
+	struct err err = ERR_INIT;
+	rights_needed("users");
+	cr_assert(zero(int, chown(folder, 4711, 4712)));
+	cr_expect(eq(int, make_as_another(&another, &err), BERTH_FAILED));
+	snprintf(text, sizeof(text), "cannot give %s to user 4713: Operation not permitted",
+		in("a"));
+	cr_expect(eq(str, err.msg, text));
+	cr_assert(zero(int, rmdir(in("a"))));
+	cr_expect(zero(int, make_as_another(&same, &err)), "%s", err.msg);
+	expect("a", 0755, 4711);
 }
 
 Test(directory, nothing_is_made_for_another_where_strangers_can_write)

@@ -424,12 +424,20 @@ Test(file_queue, a_child_whose_agent_has_died_does_nothing)
 	cr_expect_str_eq(content(".file.new"), "absent");
 }
 
-static bool has_descriptor(pid_t pid, int fd)
+/* The file that a descriptor of a process is open on; "" when it has none of that number. */
+static void find_descriptor(pid_t pid, int fd, char target[SCRATCH_PATH])
 {
 	char link[64];
-	char target[SCRATCH_PATH];
 	snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, fd);
-	return readlink(link, target, sizeof(target)) > 0;
+	ssize_t len = readlink(link, target, SCRATCH_PATH - 1);
+	target[len > 0 ? len : 0] = '\0';
+}
+
+static bool has_descriptor(pid_t pid, int fd)
+{
+	char target[SCRATCH_PATH];
+	find_descriptor(pid, fd, target);
+	return *target != '\0';
 }
 
 Test(file_queue, a_child_has_none_of_the_agents_descriptors_but_stderr)
@@ -439,7 +447,11 @@ Test(file_queue, a_child_has_none_of_the_agents_descriptors_but_stderr)
 	hang();
 	add("one", FILE_REPLACE, "file", "text");
 	pid_t child = child_at_work();
-	cr_expect(has_descriptor(child, STDERR_FILENO));
+	char own[SCRATCH_PATH];
+	char others[SCRATCH_PATH];
+	find_descriptor(getpid(), STDERR_FILENO, own);
+	find_descriptor(child, STDERR_FILENO, others);
+	cr_expect_str_eq(others, own);
 	cr_expect_not(has_descriptor(child, first));
 	cr_expect_not(has_descriptor(child, second));
 	close(first);
@@ -449,7 +461,29 @@ Test(file_queue, a_child_has_none_of_the_agents_descriptors_but_stderr)
 	close(gate);
 }
 
-/* An agent without the lock, which is killed while a child of it is at work; returns the child. */
+Test(file_queue, signals_that_end_the_agent_do_not_end_a_child)
+{
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+	sigset_t before, after;
+	sigprocmask(SIG_BLOCK, NULL, &before);
+	hang();
+	add("one", FILE_REPLACE, "file", "text");
+	pid_t child = child_at_work();
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		cr_assert_eq(kill(child, numbers[i]), 0);
+	}
+	sigprocmask(SIG_BLOCK, NULL, &after);
+	for (int number = 1; number < SIGRTMAX; number++) {
+		cr_expect_eq(
+			sigismember(&before, number), sigismember(&after, number), "%d", number);
+	}
+	int gate = release();
+	run_until_told("one ");
+	cr_expect_eq(forks, 1, "%d", forks);
+	close(gate);
+}
+
+/* An agent that is killed while a child of it is at work; returns the child. */
 static pid_t leave_a_child_behind(void)
 {
 	int ends[2];
@@ -480,6 +514,22 @@ Test(file_queue, without_the_lock_a_child_dies_with_its_agent)
 	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%d", status);
 	close(release());
 	cr_expect_str_eq(content("file"), "absent");
+}
+
+Test(file_queue, with_the_lock_a_child_does_its_work_without_its_agent)
+{
+	int status = 1;
+	int lock_fd = open(path_of("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	file_queue_set_lock(queue, lock_fd);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	hang();
+	pid_t child = leave_a_child_behind();
+	int gate = release();
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0);
+	cr_expect_str_eq(content("file"), "text");
+	close(gate);
+	close(lock_fd);
 }
 
 /* ---- the end ---- */
