@@ -24,6 +24,7 @@ enum {
 	VERSION = 1,
 	FIRST_ACTIVATION_FD = 3,
 	DOCUMENT_MAX_BYTES = 64 * 1024 * 1024,
+	NUMBER_MAX = 4194303, /* the greatest that Linux gives to a process; descriptors are less */
 };
 
 /* ---- descriptors ---- */
@@ -33,15 +34,12 @@ static int parse_int(const char *text)
 	char *end;
 	errno = 0;
 	long value = strtol(text, &end, 10);
-	return errno || end == text || *end || value < 0 || value > 1000000 ? -1 : (int)value;
+	return errno || end == text || *end || value < 0 || value > NUMBER_MAX ? -1 : (int)value;
 }
 
 static void set_close_on_exec(int fd, bool on)
 {
-	int flags = fcntl(fd, F_GETFD);
-	if (flags >= 0) {
-		fcntl(fd, F_SETFD, on ? flags | FD_CLOEXEC : flags & ~FD_CLOEXEC);
-	}
+	fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0);
 }
 
 /* Accepts a number of the document only when it names an open descriptor. */
@@ -263,7 +261,7 @@ static bool take_activated_dns(struct upgrade *upgrade, int fd, const char *name
 		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) < 0 ||
 		(type != SOCK_DGRAM && strcmp(name, "dns") != 0) ||
 		getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port,
-			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV | NI_DGRAM) != 0) {
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
 		return false;
 	}
 	text_printf(text, sizeof(text), address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,

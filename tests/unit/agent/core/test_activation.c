@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,9 +61,18 @@ static uint16_t port_of(int fd)
 	return ntohs(address.sin6_port);
 }
 
+/* The number of this process; 0: its own. */
+static pid_t pretended_pid;
+
+pid_t getpid(void)
+{
+	return pretended_pid ? pretended_pid : (pid_t)syscall(SYS_getpid);
+}
+
 /*
  * "socket 3 listen 4 keep; dns 5 HOST udp; open 3 4 5" when a process has been given sockets of
  * these kinds, from descriptor 3 on: l a local one, t TCP, u UDP, 6 UDP of IPv6, x not a socket.
+ * `count` NULL and `pid` "-": the variable is not set; `pid` NULL: the own one.
  */
 static void describe(char text[512], const char *kinds, const char *count, const char *pid)
 {
@@ -76,8 +86,12 @@ static void describe(char text[512], const char *kinds, const char *count, const
 	}
 	char own[16];
 	snprintf(own, sizeof(own), "%d", (int)getpid());
-	setenv("LISTEN_FDS", count, 1);
-	setenv("LISTEN_PID", pid ? pid : own, 1);
+	if (count) {
+		setenv("LISTEN_FDS", count, 1);
+	}
+	if (!pid || *pid != '-') {
+		setenv("LISTEN_PID", pid ? pid : own, 1);
+	}
 	upgrade_receive(&upgrade);
 	text_printf(text, 512, "socket %d listen %d%s;", upgrade.socket_fd, upgrade.listen_fd,
 		upgrade.keep_socket ? " keep" : "");
@@ -177,4 +191,13 @@ Test(activation, sockets_of_another_process_are_left)
 {
 	activate("l", "1", "1", NULL, "socket -1 listen -1; open 3!");
 	activate("l", "1", "", NULL, "socket -1 listen -1; open 3!");
+	activate("l", "1", "-", NULL, "socket -1 listen -1; open 3!");
+	activate("l", NULL, NULL, NULL, "socket -1 listen -1; open 3!");
+}
+
+Test(activation, a_process_may_have_the_greatest_number_of_linux)
+{
+	pretended_pid = 4194303;
+	activate("l", "1", "4194303", NULL, "socket 3 listen -1 keep; open 3");
+	pretended_pid = 0;
 }

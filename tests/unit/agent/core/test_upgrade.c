@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +117,7 @@ static json_t *passed_on(const struct upgrade *upgrade)
 	if (child == 0) {
 		struct err err = ERR_INIT;
 		dup2(out[1], STDOUT_FILENO);
+		setenv("BERTH_UPGRADE", "99", 1); /* of another time */
 		(void)upgrade_exec(upgrade, "/bin/sh", argv, &err);
 		_exit(1);
 	}
@@ -317,6 +319,34 @@ Test(upgrade, a_document_that_cannot_be_written_is_an_error_and_leaves_nothing_o
 	fail_exec(RLIMIT_NOFILE, 0, "cannot make the file for the successor");
 }
 
+/* In a process of its own: a successor would take its place. */
+static int exec_without_room_for_the_document(void)
+{
+	char *argv[] = { "sh", "-c", "exit 9", NULL };
+	struct upgrade sent = { .document = json_object(),
+		.socket_fd = -1,
+		.listen_fd = -1,
+		.lock_fd = -1,
+		.xds_fd = -1 };
+	struct err err = ERR_INIT;
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, RLIM_INFINITY });
+	int code = upgrade_exec(&sent, "/bin/sh", argv, &err);
+	json_decref(sent.document);
+	return code == BERTH_FAILED ? 0 : 1;
+}
+
+Test(upgrade, a_successor_never_starts_without_its_document)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		_exit(exec_without_room_for_the_document());
+	}
+	int status = -1;
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
+}
+
 Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 {
 	char text[1024];
@@ -378,6 +408,35 @@ Test(upgrade, a_socket_is_found_by_all_that_names_it)
 	upgrade_finish(&upgrade);
 }
 
+Test(upgrade, the_document_is_read_and_let_go)
+{
+	char line[512];
+	leave("{\"version\":1}");
+	struct upgrade upgrade;
+	upgrade_receive(&upgrade);
+	cr_assert(not(zero(ptr, upgrade.document)));
+	FILE *maps = fopen("/proc/self/maps", "r");
+	cr_assert_not_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		cr_expect_null(strstr(line, "memfd:document"), "%s", line);
+	}
+	fclose(maps);
+	upgrade_finish(&upgrade);
+}
+
+/* The size that a file seems to have; 0: its own. */
+static off_t pretended_size;
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+	struct stat stat_of;
+	(void)whence;
+	if (fstat(fd, &stat_of) != 0 || !S_ISREG(stat_of.st_mode)) {
+		return -1;
+	}
+	return pretended_size ? pretended_size : stat_of.st_size + offset;
+}
+
 /* In a process of its own, as above. */
 static int starts_afresh(const char *variable, const char *text)
 {
@@ -393,7 +452,8 @@ static int starts_afresh(const char *variable, const char *text)
 	upgrade_receive(&upgrade);
 	bool fresh = !upgrade.document && upgrade.socket_fd == -1 && upgrade.listen_fd == -1 &&
 		upgrade.lock_fd == -1 && upgrade.xds_fd == -1 && !getenv("BERTH_UPGRADE") &&
-		fcntl(STDERR_FILENO, F_GETFD) >= 0 && fcntl(STDERR_FILENO + 1, F_GETFD) < 0;
+		fcntl(STDOUT_FILENO, F_GETFD) >= 0 && fcntl(STDERR_FILENO, F_GETFD) >= 0 &&
+		fcntl(STDERR_FILENO + 1, F_GETFD) < 0;
 	upgrade_finish(&upgrade);
 	return fresh ? 0 : 1;
 }
@@ -426,8 +486,9 @@ Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
 		const char *variable;
 		const char *text;
 	} odd[] = { { NULL, "" }, { NULL, "{" }, { NULL, "{}" }, { NULL, "{\"version\":\"1\"}" },
-		{ "", NULL }, { "-1", NULL }, { "x", NULL }, { "99999", NULL }, { "1000001", NULL },
-		{ "3x", "{\"version\":1}" }, { "99999999999999999999", NULL } };
+		{ "", NULL }, { "-1", NULL }, { "x", NULL }, { "1", NULL }, { "99999", NULL },
+		{ "1000001", NULL }, { "3x", "{\"version\":1}" },
+		{ "99999999999999999999", NULL } };
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
 		pid_t child = fork();
 		if (child == 0) {
@@ -437,4 +498,58 @@ Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
 		cr_assert(eq(int, waitpid(child, &status, 0), child));
 		cr_expect(eq(int, status, 0), "%zu", i);
 	}
+}
+
+/* Its number is that of a document, if one looks at 32 bits only. */
+static int starts_afresh_by_a_large_number(void)
+{
+	char number[32];
+	leave("{\"version\":1}");
+	snprintf(number, sizeof(number), "%lld", 4294967296LL + atoi(getenv("BERTH_UPGRADE")));
+	return starts_afresh(number, NULL);
+}
+
+static int starts_afresh_from_a_huge_document(void)
+{
+	pretended_size = 64 * 1024 * 1024 + 1;
+	return starts_afresh(NULL, "{\"version\":1}");
+}
+
+Test(upgrade, a_number_or_a_document_beyond_its_bounds_is_a_fresh_start)
+{
+	int (*const odd[])(
+		void) = { starts_afresh_by_a_large_number, starts_afresh_from_a_huge_document };
+	for (size_t i = 0; i < 2; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			exit(odd[i]());
+		}
+		int status = -1;
+		cr_assert(eq(int, waitpid(child, &status, 0), child));
+		cr_expect(eq(int, status, 0), "%zu", i);
+	}
+}
+
+/* In a process of its own, whose standard input it is. */
+static int takes_the_one_at_0(void)
+{
+	leave("{\"version\":1}");
+	dup2(atoi(getenv("BERTH_UPGRADE")), STDIN_FILENO);
+	setenv("BERTH_UPGRADE", "0", 1);
+	struct upgrade upgrade;
+	upgrade_receive(&upgrade);
+	bool taken = upgrade.document != NULL;
+	upgrade_finish(&upgrade);
+	return taken ? 0 : 1;
+}
+
+Test(upgrade, a_document_may_have_any_descriptor)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		exit(takes_the_one_at_0());
+	}
+	int status = -1;
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
 }
