@@ -1,0 +1,577 @@
+/*
+ * USR2: the test of the new program, the wait for requests and files, the document, and what a
+ * successor keeps. The new program is a script, which says how it was called and with which
+ * document.
+ */
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "agent/core/state.h"
+#include "agent/life/upgrade.h"
+#include "tests/unit/agent/life/life_stage.h"
+
+static const char *program; /* in the place of /proc/self/exe */
+static const char *gate;    /* while this FIFO is there, and nobody has it open, a disk hangs */
+
+ssize_t readlink(const char *restrict path, char *restrict target, size_t size)
+{
+	if (strcmp(path, "/proc/self/exe") != 0 || !program) {
+		return syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
+	}
+	errno = ENOENT;
+	size_t len = strlen(program);
+	memcpy(target, program, len < size ? len : size);
+	return len ? (ssize_t)len : -1;
+}
+
+int fsync(int fd)
+{
+	struct stat status;
+	bool is_file = gate && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+	int held = is_file ? open(gate, O_RDONLY | O_CLOEXEC) : -1;
+	if (held >= 0) {
+		close(held);
+	}
+	return 0;
+}
+
+static bool *blocks; /* shared: the program that is executed begins without SIGTERM */
+
+int execv(const char *path, char *const argv[])
+{
+	sigset_t set;
+	sigprocmask(SIG_BLOCK, NULL, &set);
+	if (blocks) {
+		*blocks = sigismember(&set, SIGTERM) == 1;
+	}
+	return execve(path, argv, environ);
+}
+
+/* ---- the new program ---- */
+
+static const char script[] = "#!/bin/sh\n"
+			     "cd %s\n"
+			     "if [ \"$1\" = -t ]; then\n"
+			     "	echo \"$0 $@\" >>tested\n"
+			     "	. ./verdict\n"
+			     "	exit 0\n"
+			     "fi\n"
+			     "cat /proc/self/fd/$BERTH_UPGRADE >document.new\n"
+			     "echo \"$@\" >called\n"
+			     "ls -l /proc/self/fd >open\n"
+			     "mv document.new document\n"
+			     "exit 6\n";
+
+static void install(struct life *life, const char *verdict)
+{
+	static char path[SCRATCH_PATH + 64];
+	char text[sizeof(script) + SCRATCH_PATH];
+	snprintf(text, sizeof(text), script, life->folder);
+	life_write(life, "program", text);
+	life_write(life, "verdict", verdict);
+	snprintf(path, sizeof(path), "%s", life_path(life, "program"));
+	cr_assert_eq(chmod(path, 0755), 0);
+	program = path;
+}
+
+static void ask_for_upgrade(struct life *life)
+{
+	cr_assert_eq(kill(life->pid, SIGUSR2), 0);
+	cr_assert_str_eq(life_told(life), "RELOADING=1");
+}
+
+/* The document that the successor got. */
+static json_t *upgraded(struct life *life)
+{
+	cr_assert_eq(life_wait(life), 6, "%s", life_read(life, "log"));
+	json_t *document = json_loads(life_read(life, "document"), 0, NULL);
+	cr_assert_not_null(document, "%s", life_read(life, "document"));
+	return document;
+}
+
+/* The same, and no upgrade: "agent" goes on for this reason. */
+static void expect_refusal(struct life *life, const char *why)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "upgrading > running (%s)", why);
+	cr_expect_str_eq(life_told(life), "READY=1");
+	cr_expect_str_eq(life_last(life, "agent"), text);
+	cr_expect(life_logs(life, "warn  agent: upgrading -> running: "));
+	cr_expect_not(life_has(life, "document"));
+}
+
+static const char *text_of(const json_t *document, const char *name)
+{
+	const char *text = json_string_value(json_object_get(document, name));
+	return text ? text : "absent";
+}
+
+/* ---- what is passed on ---- */
+
+LIFE(upgrade, the_successor_gets_what_it_needs, LIFE_COMPONENT("a"))
+{
+	char text[4 * SCRATCH_PATH];
+	struct rlimit files, core;
+	install(life, "");
+	getrlimit(RLIMIT_NOFILE, &files);
+	getrlimit(RLIMIT_CORE, &core);
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	double started = atof(life_shows(life, "started"));
+	ask_for_upgrade(life);
+	json_t *document = upgraded(life);
+	snprintf(text, sizeof(text), "%s -t -c %s\n", program, life_path(life, "berth.ini"));
+	cr_expect_str_eq(life_read(life, "tested"), text);
+	snprintf(text, sizeof(text), "-c %s\n", life_path(life, "berth.ini"));
+	cr_expect_str_eq(life_read(life, "called"), text);
+	cr_expect_str_eq(text_of(document, "binary"), program);
+	cr_expect_str_eq(text_of(document, "state_dir"), life_path(life, "state"));
+	cr_expect_str_eq(text_of(document, "socket_path"), life_path(life, "sock"));
+	snprintf(text, sizeof(text), "%s 0666 4294967295", life_path(life, "sock"));
+	cr_expect_str_eq(text_of(document, "socket"), text);
+	cr_expect_str_eq(text_of(document, "listen"), "");
+	cr_expect_str_eq(text_of(document, "xds"), "");
+	cr_expect_eq(json_number_value(json_object_get(document, "started")), started);
+	cr_expect_eq(json_integer_value(json_object_get(document, "files_limit")),
+		(json_int_t)files.rlim_cur);
+	cr_expect_eq(json_integer_value(json_object_get(document, "core_limit")),
+		(json_int_t)core.rlim_cur);
+	cr_expect(json_is_boolean(json_object_get(document, "claims_orphans")));
+	cr_expect(json_is_object(json_object_get(document, "session")));
+	cr_expect(json_is_object(json_object_get(document, "components")));
+	cr_expect_not_null(json_object_get(json_object_get(document, "components"), "a"));
+	cr_expect_not_null(json_object_get(document, "checks"));
+	cr_expect_not_null(json_object_get(document, "drain"));
+	cr_expect_geq(json_array_size(json_object_get(document, "history")), 2);
+	cr_expect_eq(json_integer_value(json_object_get(document, "main_pid")), 0);
+	cr_expect(json_is_false(json_object_get(document, "keep_socket")));
+	cr_expect(json_is_integer(json_object_get(document, "socket_fd")));
+	cr_expect(json_is_integer(json_object_get(document, "lock_fd")));
+	cr_expect_null(json_object_get(document, "listen_fd"));
+	cr_expect_null(json_object_get(document, "xds_fd"));
+	cr_expect_eq(json_array_size(json_object_get(document, "connections")), 1);
+	json_decref(document);
+	cr_expect(life_has(life, "sock"), "its socket stays");
+	cr_expect_not(life_logs(life, "component a: registered ->"), "its record stays");
+}
+
+LIFE(upgrade, sockets_and_the_main_process_go_along, "listen = 127.0.0.1:0\n")
+{
+	char text[SCRATCH_PATH];
+	char *const main_process[] = { "--", "sleep", "1000", NULL };
+	install(life, "");
+	life_start(life, main_process);
+	LIFE_UNTIL(strcmp(life_shows(life, "main_process.running"), "true") == 0);
+	pid_t pid = (pid_t)atoi(life_shows(life, "main_process.pid"));
+	ask_for_upgrade(life);
+	json_t *document = upgraded(life);
+	cr_expect_eq(json_integer_value(json_object_get(document, "main_pid")), pid);
+	cr_expect_str_eq(text_of(document, "listen"), "127.0.0.1:0");
+	int fd = (int)json_integer_value(json_object_get(document, "listen_fd"));
+	snprintf(text, sizeof(text), " %d -> socket:", fd);
+	cr_expect_not_null(strstr(life_read(life, "open"), text), "%s", life_read(life, "open"));
+	json_decref(document);
+	kill(pid, SIGKILL);
+}
+
+LIFE(upgrade, another_registry_gets_no_session, LIFE_COMPONENT("a"))
+{
+	char verdict[2 * SCRATCH_PATH];
+	snprintf(verdict, sizeof(verdict), "sed -i 's#/registry$#/other#' %s\n",
+		life_path(life, "berth.ini"));
+	install(life, verdict);
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	ask_for_upgrade(life);
+	json_t *document = upgraded(life);
+	cr_expect_null(json_object_get(document, "session"));
+	json_decref(document);
+}
+
+LIFE(upgrade, signals_are_blocked_until_the_successor_watches_for_them, "")
+{
+	install(life, "");
+	blocks = mmap(
+		NULL, sizeof(*blocks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(blocks, MAP_FAILED);
+	life_start(life, NULL);
+	ask_for_upgrade(life);
+	json_decref(upgraded(life));
+	cr_expect(*blocks, "SIGTERM is blocked");
+}
+
+/* ---- the test of the new program ---- */
+
+LIFE(upgrade, a_program_that_refuses_the_configuration_does_not_take_over, LIFE_COMPONENT("a"))
+{
+	install(life, "exit 1\n");
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	ask_for_upgrade(life);
+	expect_refusal(life,
+		"the new program does not start, or refuses the configuration: the old one stays");
+	life_write(life, "verdict", "kill -9 $$\n");
+	ask_for_upgrade(life);
+	expect_refusal(life,
+		"the new program does not start, or refuses the configuration: the old one stays");
+	life_write(life, "verdict", "");
+	ask_for_upgrade(life);
+	json_decref(upgraded(life));
+}
+
+LIFE(upgrade, a_program_that_is_not_there_does_not_take_over, "")
+{
+	install(life, "");
+	life_start(life, NULL);
+	cr_assert_eq(unlink(program), 0);
+	ask_for_upgrade(life);
+	expect_refusal(life, "the new program cannot be run: the old one stays");
+	cr_expect(life_logs(life, "program: No such file or directory"));
+	cr_expect_eq(life_stop(life), 0);
+}
+
+LIFE(upgrade, a_program_that_cannot_say_where_it_is_stays, "")
+{
+	char name[] = "";
+	program = name;
+	life_start(life, NULL);
+	cr_expect_eq(life_stop(life), 0);
+}
+
+LIFE(upgrade, a_program_that_does_not_answer_is_killed, "")
+{
+	install(life, "exec sleep 1000\n");
+	life_start(life, NULL);
+	ask_for_upgrade(life);
+	LIFE_UNTIL(life_has(life, "tested"));
+	cr_assert_eq(kill(life->pid, SIGUSR2), 0); /* one at a time */
+	life_pass(life, 9);
+	json_decref(life_ask(life, "GET", "/live", NULL));
+	cr_expect_str_eq(life_last(life, "agent"), "");
+	life_pass(life, 2);
+	expect_refusal(life,
+		"the new program does not start, or refuses the configuration: the old one stays");
+	cr_expect_eq(strchr(life_read(life, "tested"), '\n') + 1,
+		life_read(life, "tested") + strlen(life_read(life, "tested")));
+}
+
+LIFE(upgrade, a_stop_ends_the_test, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
+{
+	char verdict[SCRATCH_PATH + 64];
+	snprintf(
+		verdict, sizeof(verdict), "echo $$ >%s\nexec sleep 1000\n", life_path(life, "pid"));
+	install(life, verdict);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	ask_for_upgrade(life);
+	LIFE_UNTIL(strchr(life_read(life, "pid"), '\n'));
+	pid_t pid = (pid_t)atoi(life_read(life, "pid"));
+	cr_assert_eq(kill(life->pid, SIGTERM), 0);
+	LIFE_UNTIL(strcmp(life_shows(life, "phase"), "\"lingering\"") == 0);
+	cr_assert_eq(kill(life->pid, SIGUSR2), 0); /* none begins any more */
+	cr_assert_eq(kill(life->pid, SIGQUIT), 0);
+	cr_expect_eq(life_wait(life), 0);
+	int status = 0;
+	cr_expect_eq(waitpid(pid, &status, 0), pid);
+	cr_expect(WIFSIGNALED(status), "it has ended with the agent");
+	cr_expect_not(life_has(life, "document"));
+}
+
+LIFE(upgrade, none_comes_after_a_stop, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
+{
+	char verdict[2 * SCRATCH_PATH];
+	snprintf(verdict, sizeof(verdict), "while ! [ -e go ]; do sleep 0.01; done\n");
+	install(life, verdict);
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	ask_for_upgrade(life);
+	LIFE_UNTIL(life_has(life, "tested"));
+	cr_assert_eq(kill(life->pid, SIGTERM), 0);
+	cr_expect_str_eq(life_told(life), "STOPPING=1");
+	LIFE_UNTIL(strcmp(life_shows(life, "phase"), "\"lingering\"") == 0);
+	life_write(life, "go", "");
+	for (int i = 0; i < 20; i++) {
+		usleep(5000);
+		cr_expect_str_eq(life_shows(life, "phase"), "\"lingering\"");
+	}
+	cr_expect_str_eq(life_last(life, "agent"), "");
+	cr_assert_eq(kill(life->pid, SIGQUIT), 0);
+	cr_expect_eq(life_wait(life), 0);
+	cr_expect_not(life_has(life, "document"));
+}
+
+LIFE(upgrade, a_configuration_that_has_become_bad_stops_it, "")
+{
+	char verdict[2 * SCRATCH_PATH];
+	snprintf(verdict, sizeof(verdict), "echo nonsense >>%s\n", life_path(life, "berth.ini"));
+	install(life, verdict);
+	life_start(life, NULL);
+	ask_for_upgrade(life);
+	expect_refusal(life, "the configuration has become bad: the old program stays");
+	cr_expect_eq(life_stop(life), 0);
+}
+
+LIFE(upgrade, without_the_new_program_the_old_one_is_executed_again, "")
+{
+	install(life, "rm program\n");
+	life_start(life, NULL);
+	ask_for_upgrade(life);
+	cr_expect_neq(life_wait(life), 1); /* this test's program, which knows no such arguments */
+	cr_expect(life_logs(life, "program: No such file or directory: executing the old program"));
+	cr_expect_not(life_logs(life, "cannot go on"));
+}
+
+/* ---- requests and files ---- */
+
+static int open_connection(struct life *life, const char *request)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", life_path(life, "sock"));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	return fd;
+}
+
+#define SLOW_CHECK LIFE_COMPONENT("a") "[check c]\ncommand = sleep 1000\ntimeout = 1h\n"
+#define RUN_CHECK                                                                                  \
+	"POST /v1/agent/checks/c/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+
+LIFE(upgrade, requests_under_way_are_waited_for_and_then_cut_off, SLOW_CHECK)
+{
+	install(life, "");
+	life_start(life, NULL);
+	int request = open_connection(life, RUN_CHECK);
+	ask_for_upgrade(life);
+	LIFE_UNTIL(life_has(life, "tested"));
+	for (int i = 0; i < 20; i++) {
+		usleep(5000);
+		json_decref(life_ask(life, "GET", "/v1/agent", NULL));
+		cr_assert_str_eq(life->problem, "", "it goes on meanwhile");
+	}
+	life_pass(life, 1);
+	cr_expect_not(life_has(life, "document"));
+	cr_expect_not(life_logs(life, "requests under way take too long"));
+	*life_shift_ms += 2000;
+	int other = open_connection(life, "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	json_t *document = upgraded(life);
+	cr_expect(life_logs(life, "warn  upgrade: requests under way take too long, and are cut"));
+	json_decref(document);
+	close(request);
+	close(other);
+}
+
+LIFE(upgrade, streams_and_long_polls_are_not_waited_for, LIFE_COMPONENT("a"))
+{
+	char text[4096];
+	install(life, "");
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	int stream = open_connection(life,
+		"GET /v1/agent/watch HTTP/1.1\r\nHost: localhost\r\n"
+		"Accept: application/x-ndjson\r\n\r\n");
+	cr_assert_gt(recv(stream, text, sizeof(text), 0), 0);
+	ask_for_upgrade(life);
+	json_decref(upgraded(life));
+	cr_expect_not(life_logs(life, "take too long"));
+	close(stream);
+}
+
+/* While the disk hangs: a drain has to be saved. */
+static int hang(struct life *life)
+{
+	static char path[SCRATCH_PATH + 64];
+	snprintf(path, sizeof(path), "%s", life_path(life, "hangs"));
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	gate = path;
+	life_start(life, NULL);
+	return open_connection(life,
+		"POST /v1/agent/drain HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+		"application/json\r\nContent-Length: 2\r\n\r\n{}");
+}
+
+static void let_go(void)
+{
+	int held = open(gate, O_RDWR | O_CLOEXEC);
+	cr_assert_geq(held, 0);
+	unlink(gate);
+	usleep(1000);
+	close(held);
+}
+
+LIFE(upgrade, a_disk_that_hangs_stops_it, "")
+{
+	install(life, "");
+	int request = hang(life);
+	LIFE_UNTIL(strcmp(life_shows(life, "drain.active"), "true") == 0);
+	life_pass(life, 3); /* the order is answered without the disk */
+	ask_for_upgrade(life);
+	LIFE_UNTIL(life_has(life, "tested"));
+	for (int i = 0; i < 20; i++) {
+		usleep(5000);
+		json_decref(life_ask(life, "GET", "/live", NULL));
+	}
+	life_pass(life, 3);
+	life_pass(life, 6);
+	cr_expect_str_eq(life_last(life, "agent"), "");
+	cr_expect_not(life_logs(life, "take too long"), "%s", life_read(life, "log"));
+	life_pass(life, 4);
+	expect_refusal(life, "the disk does not take our files: the old program stays");
+	let_go();
+	close(request);
+}
+
+/* ---- what a successor keeps ---- */
+
+struct successor {
+	struct config config;
+	struct config_listen listens[2];
+	struct agent agent;
+	struct upgrade received;
+};
+
+/* The descriptors of a predecessor with these options: each is open. */
+static void receive(struct successor *successor, const char *socket, const char *path)
+{
+	struct upgrade *received = &successor->received;
+	successor->config.agent = (struct config_agent){ .socket = "/run/sock",
+		.socket_mode = 0660,
+		.socket_group_id = 7,
+		.state_dir = "/state",
+		.listen = "h:1" };
+	successor->config.xds.listen = "/xds";
+	successor->listens[0] = (struct config_listen){ .name = "a", .address = "h:2" };
+	successor->listens[1] = (struct config_listen){ .name = "b", .address = "h:3" };
+	successor->config.listens = successor->listens;
+	successor->config.listen_count = 2;
+	successor->agent.config = &successor->config;
+	*received = (struct upgrade){
+		.document = json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:s}", "socket",
+			socket, "socket_path", path, "state_dir", "/state", "listen", "h:1", "xds",
+			"/xds", "started", 17.5, "core_limit", (json_int_t)11, "files_limit",
+			(json_int_t)12, "binary", "/usr/sbin/berthd"),
+		.socket_fd = open("/dev/null", O_RDONLY),
+		.listen_fd = open("/dev/null", O_RDONLY),
+		.lock_fd = open("/dev/null", O_RDONLY),
+		.xds_fd = open("/dev/null", O_RDONLY)
+	};
+	upgrade_add_listen(received, "a", "h:2", open("/dev/null", O_RDONLY));
+	upgrade_add_listen(received, "b", "h:3", open("/dev/null", O_RDONLY));
+	successor->agent.loop = ev_loop_new(EVFLAG_AUTO);
+}
+
+/* "socket listen lock xds a b": those that are kept, of which the others are closed. */
+static const char *kept(struct successor *successor)
+{
+	static char text[64];
+	static const char *const names[] = { "socket", "listen", "lock", "xds", "a", "b" };
+	struct upgrade *received = &successor->received;
+	const int before[] = { received->socket_fd, received->listen_fd, received->lock_fd,
+		received->xds_fd, received->listens[0].fd, received->listens[1].fd };
+	agent_upgrade_init(&successor->agent, received);
+	const int after[] = { received->socket_fd, received->listen_fd, received->lock_fd,
+		received->xds_fd, received->listens[0].fd, received->listens[1].fd };
+	text[0] = '\0';
+	for (size_t i = 0; i < 6; i++) {
+		bool open_still = fcntl(before[i], F_GETFD) >= 0;
+		cr_expect_eq(after[i], open_still ? before[i] : -1, "%s", names[i]);
+		if (open_still) {
+			strcat(strcat(text, *text ? " " : ""), names[i]);
+			close(before[i]);
+		}
+	}
+	agent_upgrade_finish(&successor->agent);
+	cr_expect_null(successor->agent.upgrade);
+	agent_upgrade_finish(&successor->agent); /* there is none any more */
+	ev_loop_destroy(successor->agent.loop);
+	upgrade_finish(received);
+	return text;
+}
+
+#define SOCKET "/run/sock 0660 7"
+
+Test(successor, a_socket_whose_use_is_the_same_is_kept)
+{
+	struct successor successor = { 0 };
+	receive(&successor, SOCKET, "");
+	cr_expect_str_eq(kept(&successor), "socket listen lock xds a b");
+	cr_expect_eq(successor.agent.started, 17.5);
+	cr_expect_eq(successor.agent.limits.core.rlim_cur, 11);
+	cr_expect_eq(successor.agent.limits.files.rlim_cur, 12);
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	cr_expect_eq(successor.agent.limits.files.rlim_max, limit.rlim_max);
+	cr_expect_not(successor.agent.keep_socket);
+}
+
+Test(successor, a_socket_whose_use_has_changed_is_closed)
+{
+	static const struct {
+		const char *member;
+		const char *kept;
+	} cases[] = { { "socket", "listen lock xds a b" }, { "listen", "socket lock xds a b" },
+		{ "state_dir", "socket listen xds a b" }, { "xds", "socket listen lock a b" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct successor successor = { 0 };
+		receive(&successor, SOCKET, "");
+		json_object_set_new(
+			successor.received.document, cases[i].member, json_string("another"));
+		cr_expect_str_eq(kept(&successor), cases[i].kept);
+	}
+	struct successor moved = { 0 };
+	receive(&moved, SOCKET, "");
+	moved.listens[0].address = "h:4";
+	cr_expect_str_eq(kept(&moved), "socket listen lock xds b");
+	struct successor renamed = { 0 };
+	receive(&renamed, SOCKET, "");
+	renamed.listens[1].name = "c";
+	cr_expect_str_eq(kept(&renamed), "socket listen lock xds a");
+	struct successor fewer = { 0 };
+	receive(&fewer, SOCKET, "");
+	fewer.config.listen_count = 1;
+	cr_expect_str_eq(kept(&fewer), "socket listen lock xds a");
+}
+
+Test(successor, a_service_managers_socket_is_kept_whatever_it_was_for)
+{
+	struct successor successor = { 0 };
+	receive(&successor, "another", "");
+	successor.received.keep_socket = true;
+	cr_expect_str_eq(kept(&successor), "socket listen lock xds a b");
+	cr_expect(successor.agent.keep_socket);
+}
+
+Test(successor, the_file_of_a_socket_that_is_closed_goes)
+{
+	struct scratch_listener listener;
+	struct stat status;
+	for (int same = 0; same < 2; same++) {
+		struct successor successor = { 0 };
+		scratch_listen(&listener);
+		cr_assert_eq(stat(listener.address.sun_path, &status), 0);
+		receive(&successor, same ? SOCKET : "another", listener.address.sun_path);
+		successor.received.socket_place = (struct http_place){ .device = status.st_dev,
+			.inode = status.st_ino };
+		cr_expect_eq(strncmp(kept(&successor), "socket", 6) == 0, same);
+		cr_expect_eq(access(listener.address.sun_path, F_OK) == 0, same);
+		scratch_listen_end(&listener);
+	}
+}
+
+Test(successor, a_fresh_start_takes_its_limits_and_keeps_its_time)
+{
+	struct successor successor = { 0 };
+	struct rlimit files, core;
+	getrlimit(RLIMIT_NOFILE, &files);
+	getrlimit(RLIMIT_CORE, &core);
+	receive(&successor, SOCKET, "");
+	json_decref(successor.received.document);
+	successor.received.document = NULL;
+	successor.agent.started = 3;
+	cr_expect_str_eq(kept(&successor), "socket listen lock xds a b");
+	cr_expect_eq(successor.agent.limits.files.rlim_cur, files.rlim_cur);
+	cr_expect_eq(successor.agent.limits.files.rlim_max, files.rlim_max);
+	cr_expect_eq(successor.agent.limits.core.rlim_cur, core.rlim_cur);
+	cr_expect_eq(successor.agent.started, 3);
+}
