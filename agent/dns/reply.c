@@ -214,9 +214,7 @@ size_t dns_reply_write_code(uint8_t *data, size_t max, const struct dns_query *q
 {
 	struct dns_writer writer;
 	dns_writer_start(&writer, data, max, query);
-	if (error != DNS_EDE_NONE) {
-		dns_writer_explain(&writer, error, NULL);
-	}
+	dns_writer_explain(&writer, error, NULL);
 	return dns_writer_finish(&writer, rcode, false, recursion_available);
 }
 

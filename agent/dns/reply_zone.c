@@ -81,7 +81,7 @@ size_t dns_reply_write_zone(uint8_t *data, size_t max, const struct dns_query *q
 	if (*answer->soa_owner) {
 		write_soa(&reply);
 	}
-	if (answer->glue_count > 0 && !reply.writer.truncated) {
+	if (!reply.writer.truncated) {
 		dns_writer_section(&reply.writer, ns_s_ar);
 	}
 	for (size_t i = 0; i < answer->glue_count && !reply.writer.full; i++) {

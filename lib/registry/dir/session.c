@@ -29,7 +29,7 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 
 static struct dir_owned *find(const struct dir_session *session, const struct dir_node *node)
 {
-	for (size_t i = 0; node->owner_inode != 0 && i < session->count; i++) {
+	for (size_t i = 0; i < session->count; i++) {
 		if (session->owned[i].inode == node->owner_inode &&
 			session->owned[i].device == node->owner_device) {
 			return &session->owned[i];

@@ -509,7 +509,8 @@ Test(dns_address, is_numeric_and_has_a_port)
 {
 	static const char *const good[] = { "127.0.0.1:53", "[::1]:53", "0.0.0.0:0", "[::]:65535" };
 	static const char *const bad[] = { "", "53", ":53", "127.0.0.1", "127.0.0.1:", "::1:53",
-		"[::1:53", "[]:53", "localhost:53", "127.0.0.1:port",
+		"[::1:53", "[]:53", "[1]:53", "localhost:53", "127.0.0.1:port",
+		"::ffff:127.0.0.1:53",
 		"127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1:53" };
 	struct sockaddr_storage address;
 	socklen_t len;
@@ -554,6 +555,12 @@ Test(dns_address, a_socket_that_cannot_be_had_is_named)
 {
 	static char any[] = "0.0.0.0:0";
 	static char local[] = "127.0.0.1:0";
+	struct err err = ERR_INIT;
+	failing_arm("socket", 1, EMFILE);
+	int refused = dns_socket_open(any, false, &err);
+	cr_expect(failing_disarm());
+	cr_expect_eq(refused, BERTH_FAILED);
+	cr_expect(strstr(err.msg, strerror(EMFILE)), "%s", err.msg);
 	failing_check("udp", "socket", EMFILE, open_udp, any);
 	failing_check("udp", "bind", EADDRINUSE, open_udp, any);
 	failing_check("udp", "sockopt", ENOPROTOOPT, open_udp, any);

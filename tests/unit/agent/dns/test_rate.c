@@ -47,6 +47,19 @@ Test(dns_rate, an_address_gets_a_burst_and_then_a_rate)
 	cr_expect(dns_rate_take(rate, &address, 0, 1000000));
 }
 
+Test(dns_rate, a_full_bucket_takes_not_a_byte_but_answers_of_the_length_of_their_questions)
+{
+	struct sockaddr_storage address;
+	socklen_t len;
+	cr_assert(dns_address_read(&address, &len, "192.0.2.1:53"));
+	cr_assert(dns_rate_take(rate, &address, DNS_RATE_BURST, 1000));
+	cr_expect(dns_rate_take(rate, &address, 0, 1000));
+	cr_expect_not(dns_rate_take(rate, &address, 1, 1000));
+	cr_expect(dns_rate_take(rate, &address, 0, 1000));
+	cr_expect_not(dns_rate_take(rate, &address, DNS_RATE_BYTES + 1, 2000));
+	cr_expect(dns_rate_take(rate, &address, DNS_RATE_BYTES, 2000));
+}
+
 Test(dns_rate, a_clock_that_stands_gives_nothing_away)
 {
 	cr_expect_eq(take("192.0.2.1:53", INT64_C(1) << 40), 128);

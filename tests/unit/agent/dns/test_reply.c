@@ -154,6 +154,10 @@ Test(dns_reply, an_alias_with_what_lies_beyond_however_little_of_it_came)
 	other[2] |= 2; /* truncated: so is ours */
 	other[3] |= ns_r_nxdomain;
 	options.beyond = other;
+	options.beyond_len = len - 1;
+	cr_assert_not(ns_msg_getflag(ask("m.berth", ns_t_a, 0, false), ns_f_tc),
+		"one that breaks off is not read");
+	options.beyond_len = len;
 	ns_msg message = ask("m.berth", ns_t_a, 0, false);
 	cr_assert(ns_msg_getflag(message, ns_f_tc));
 	cr_assert_eq(ns_msg_getflag(message, ns_f_rcode), ns_r_nxdomain);
@@ -182,6 +186,48 @@ Test(dns_reply, an_alias_with_an_address_of_ipv6_beyond)
 	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
 		"m.berth. 1S IN CNAME mx.example.org.\n", "of another class");
 	options.beyond = NULL;
+}
+
+/* A reply to a question for mx.example.org with one record, of this type and data. */
+static const char *records_with_beyond(int type, const void *data, size_t len)
+{
+	uint8_t other[DNS_UDP_BYTES];
+	uint8_t query_packet[NS_PACKETSZ];
+	struct dns_query beyond;
+	struct dns_writer writer;
+	cr_assert_gt(dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_a), 0);
+	dns_writer_start(&writer, other, sizeof(other), &beyond);
+	size_t bare = dns_writer_finish(&writer, ns_r_noerror, true, true);
+	memcpy(other + bare, "\xc0\x0c\0\0\0\1\0\0\0\x3c", 10);
+	ns_put16((unsigned)type, other + bare + 2);
+	ns_put16((unsigned)len, other + bare + 10);
+	memcpy(other + bare + 12, data, len);
+	other[7] = 1; /* answer */
+	options.beyond = other;
+	options.beyond_len = bare + 12 + len;
+	const char *records = records_of(ask("m.berth", ns_t_a, 0, false));
+	options.beyond = NULL;
+	return records;
+}
+
+#define ALIAS "m.berth. 1S IN CNAME mx.example.org.\n"
+
+Test(dns_reply, of_what_lies_beyond_records_that_are_malformed_are_left_out)
+{
+	static const uint8_t bytes[17] = { 192, 0, 2, 1 };
+	answer.status = NAMES_FOUND;
+	answer.alias = strdup("mx.example.org");
+	for (size_t len = 0; len <= sizeof(bytes); len++) {
+		cr_expect_str_eq(records_with_beyond(ns_t_a, bytes, len),
+			len == 4 ? ALIAS "mx.example.org. 1M IN A 192.0.2.1\n" : ALIAS, "%zu", len);
+		cr_expect_str_eq(records_with_beyond(ns_t_aaaa, bytes, len),
+			len == 16 ? ALIAS "mx.example.org. 1M IN AAAA c000:201::\n" : ALIAS, "%zu",
+			len);
+	}
+	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\1b", 3),
+		ALIAS "mx.example.org. 1M IN CNAME b.\n");
+	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\x80", 2), ALIAS, "no kind of label");
+	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\xff\xff", 2), ALIAS, "beyond the end");
 }
 
 Test(dns_reply, a_name_without_the_type_is_there_but_empty)
@@ -499,16 +545,23 @@ Test(dns_reply, only_services_come_with_the_addresses_of_their_targets)
 
 Test(dns_reply, pointers_begin_with_the_next_one_each_time)
 {
+	static const char *const expected[] = { "a.berth", "b.berth", "c.berth" };
+	enum { COUNT = 3 };
 	answer.status = NAMES_FOUND;
-	answer.pointers = calloc(2, sizeof(char *));
-	answer.pointers[0] = strdup("a.berth");
-	answer.pointers[1] = strdup("b.berth");
-	answer.pointer_count = 2;
-	cr_expect_str_eq(records_of(ask("p.arpa", ns_t_ptr, 0, false)),
-		"p.arpa. 1S IN PTR a.berth.\np.arpa. 1S IN PTR b.berth.\n");
-	options.rotation = 3;
-	cr_expect_str_eq(records_of(ask("p.arpa", ns_t_ptr, 0, false)),
-		"p.arpa. 1S IN PTR b.berth.\np.arpa. 1S IN PTR a.berth.\n");
+	answer.pointers = calloc(COUNT, sizeof(char *));
+	for (size_t i = 0; i < COUNT; i++) {
+		answer.pointers[i] = strdup(expected[i]);
+	}
+	answer.pointer_count = COUNT;
+	for (unsigned rotation = 0; rotation < 2 * COUNT; rotation++) {
+		char records[256] = "";
+		for (size_t i = 0; i < COUNT; i++) {
+			sprintf(records + strlen(records), "p.arpa. 1S IN PTR %s.\n",
+				expected[(rotation + i) % COUNT]);
+		}
+		options.rotation = rotation;
+		cr_expect_str_eq(records_of(ask("p.arpa", ns_t_ptr, 0, false)), records);
+	}
 	options.rotation = 0;
 }
 

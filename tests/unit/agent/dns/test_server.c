@@ -13,6 +13,7 @@
 
 #include "agent/dns/dns.h"
 #include "agent/dns/internal.h"
+#include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
@@ -40,6 +41,7 @@ int epoll_ctl(int set, int operation, int file, struct epoll_event *event)
 
 /* The server's sends, while they are to be refused. */
 static bool is_full;
+static bool takes_one_byte;
 static int refusals;
 
 ssize_t send(int file, const void *data, size_t len, int flags)
@@ -51,7 +53,8 @@ ssize_t send(int file, const void *data, size_t len, int flags)
 		errno = EAGAIN;
 		return -1;
 	}
-	return real(file, data, len, flags);
+	bool one = takes_one_byte && (flags & MSG_DONTWAIT) && is_ours(file);
+	return real(file, data, one ? 1 : len, flags);
 }
 
 struct stage {
@@ -183,6 +186,21 @@ STAGED(a_reply_that_finds_no_room_waits_for_the_next_iteration_of_the_loop)
 	cr_assert_eq(dns_counts(stage->dns)->connections, 1);
 }
 
+STAGED(a_reply_that_the_kernel_takes_byte_by_byte_arrives_whole)
+{
+	uint8_t whole[NS_PACKETSZ];
+	ssize_t len = 0;
+	dial(stage);
+	takes_one_byte = true;
+	ask(stage, true);
+	RUN_UNTIL(stage->loop,
+		(len = recv(stage->clients[1], whole, sizeof(whole), MSG_DONTWAIT | MSG_PEEK)) >
+				2 &&
+			len == (ssize_t)ns_get16(whole) + 2);
+	takes_one_byte = false;
+	cr_expect_eq(whole[2 + 3] & 15, ns_r_notimpl);
+}
+
 /* ---- an address that gets too much ---- */
 
 static uint8_t reply[DNS_EDNS_BYTES];
@@ -235,6 +253,19 @@ Test(dns_server, an_address_that_gets_too_much_is_sent_to_tcp)
 	cr_expect_gt(count, DNS_RATE_BURST / (whole - reply_len));
 	cr_expect_eq(dns_counts(dns)->limited, 1);
 	cr_expect_not(ns_msg_getflag(ask_from(dns, "127.0.0.1:53"), ns_f_tc));
+	/* A reply that is no longer than its question costs nothing, and is whole. */
+	uint8_t packet[NS_PACKETSZ];
+	struct dns_query query;
+	struct dns_origin origin = { .send = keep_reply };
+	socklen_t ignored;
+	cr_assert(dns_address_read(&origin.address, &ignored, "203.0.113.2:53"));
+	cr_assert(dns_rate_take(
+		dns->rate, &origin.address, DNS_RATE_BURST, clock_monotonic_ms() + 3600000));
+	size_t len = dns_query_write(&query, packet, "a.example", ns_t_axfr);
+	dns_handle(dns, &origin, packet, len, NULL);
+	cr_expect_eq(reply_len, len);
+	cr_expect_eq(reply[3] & 15, ns_r_refused);
+	cr_expect_eq(dns_counts(dns)->limited, 1);
 	dns_destroy(dns);
 	names_lookups_destroy(lookups);
 	cache_stage_close(&stage);

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,20 +13,44 @@
 #include "tests/support/staged.h"
 #include "tests/unit/agent/dns/service_stage.h"
 
-/* ---- a kernel that takes one reply at a time, or refuses the first ---- */
+/* ---- a kernel that takes some replies at a time, or refuses the first ---- */
 
-static bool takes_one;
+static unsigned takes; /* 0: all */
+static unsigned left;  /* of a batch that was not taken whole */
 static int refusals;
+static uint8_t control[DNS_CONTROL_BYTES]; /* of the last reply: from which address it is to come */
+static size_t control_len;
+
+static void keep_control(const struct msghdr *message)
+{
+	control_len = message->msg_controllen;
+	cr_assert_leq(control_len, sizeof(control));
+	if (control_len > 0) {
+		memcpy(control, message->msg_control, control_len);
+	}
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	ssize_t (*real)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
+	keep_control(message);
+	return real(fd, message, flags);
+}
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
 	int (*real)(int, struct mmsghdr *, unsigned, int) = dlsym(RTLD_NEXT, "sendmmsg");
+	cr_assert(left == 0 || count == left, "the rest of the batch");
+	keep_control(&messages[0].msg_hdr);
 	if (refusals > 0) {
 		refusals--;
+		left = count - 1;
 		errno = ENOBUFS;
 		return -1;
 	}
-	return real(fd, messages, takes_one ? 1 : count, flags);
+	int sent = real(fd, messages, takes && takes < count ? takes : count, flags);
+	left = count - (unsigned)sent;
+	return sent;
 }
 
 #define STAGED(name)                                                                               \
@@ -130,16 +156,109 @@ STAGED(a_question_to_another_server_goes_with_the_server)
 /* The alias may be another one when the answer comes: what it says is of another name. */
 STAGED(an_alias_that_changed_meanwhile_has_no_answer)
 {
+	for (int known = 0; known < 2; known++) {
+		memory_put(stage->cache.registry, "/far", AT("far.example", ""));
+		cache_stage_turn(&stage->cache);
+		stage->upstream.silent = true;
+		stage->upstream.questions = 0;
+		send_question(stage, false, "far.berth", ns_t_a, true);
+		RUN_UNTIL(stage->cache.loop, stage->upstream.questions == 1);
+		memory_put(stage->cache.registry, "/far", AT("other.example", ""));
+		cache_stage_turn(&stage->cache);
+		if (known) {
+			cr_expect_str_eq(ask(stage, false, "far.berth", ns_t_a, false),
+				"0 aa ra: =other.example 5");
+		}
+		stage->upstream.silent = false;
+		clock_shift_ms += 2001; /* it is asked again */
+		cr_expect_str_eq(hear(stage, false), "2 ra:");
+		cr_expect_str_eq(ask(stage, false, "far.berth", ns_t_a, true),
+			"0 aa ra: =other.example 5 A 9.9.9.9 7");
+	}
+}
+
+STAGED(an_alias_that_is_in_other_case_meanwhile_is_the_same)
+{
 	stage->upstream.silent = true;
 	send_question(stage, false, "far.berth", ns_t_a, true);
 	RUN_UNTIL(stage->cache.loop, stage->upstream.questions == 1);
-	memory_put(stage->cache.registry, "/far", AT("other.example", ""));
+	memory_put(stage->cache.registry, "/far", AT("FAR.example", ""));
 	cache_stage_turn(&stage->cache);
+	const char *line = ask(stage, false, "far.berth", ns_t_a, false);
+	cr_expect_eq(strncasecmp(line, "0 aa ra: =far.example 5", 23), 0, "%s", line);
 	stage->upstream.silent = false;
-	clock_shift_ms += 2001; /* it is asked again */
-	cr_expect_str_eq(hear(stage, false), "2 ra:");
-	cr_expect_str_eq(ask(stage, false, "far.berth", ns_t_a, true),
-		"0 aa ra: =other.example 5 A 9.9.9.9 7");
+	clock_shift_ms += 2001;
+	line = hear(stage, false);
+	cr_expect_eq(strcasecmp(line, "0 aa ra: =far.example 5 A 9.9.9.9 7"), 0, "%s", line);
+}
+
+/* ---- too many questions ---- */
+
+static unsigned kept; /* replies to questions of ask_as() */
+static uint8_t kept_reply[DNS_UDP_BYTES];
+static size_t kept_len;
+
+static void keep_reply(const struct dns_origin *origin, const uint8_t *data, size_t len)
+{
+	(void)origin;
+	kept++;
+	kept_len = len;
+	cr_assert_leq(len, sizeof(kept_reply));
+	memcpy(kept_reply, data, len);
+}
+
+/* As if it came from that address of IPv4. */
+static void ask_as(struct stage *stage, uint32_t address, const char *name)
+{
+	uint8_t packet[NS_PACKETSZ];
+	struct dns_query query;
+	struct dns_origin origin = { .send = keep_reply };
+	struct sockaddr_in *from = (void *)&origin.address;
+	size_t len = dns_query_write(&query, packet, name, ns_t_a);
+	*from = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr = { htonl(address) } };
+	dns_handle(stage->dns, &origin, packet, len, NULL);
+}
+
+STAGED(when_too_many_wait_for_other_servers_another_client_is_refused)
+{
+	enum { MOST_IN_FLIGHT = 256, FIRST = 0x0a000001 };
+	stage->upstream.silent = true;
+	kept = 0;
+	for (uint32_t i = 0; i < MOST_IN_FLIGHT; i++) {
+		ask_as(stage, FIRST + i, "www.example");
+	}
+	cr_expect_eq(kept, 0);
+	cr_expect_eq(dns_counts(stage->dns)->forwarded, MOST_IN_FLIGHT);
+	ask_as(stage, FIRST + MOST_IN_FLIGHT, "www.example");
+	cr_assert_eq(kept, 1);
+	cr_expect_str_eq(reply_line(kept_reply, kept_len), "5 ra:");
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_IN_FLIGHT);
+	cr_expect_eq(dns_counts(stage->dns)->forwarded, MOST_IN_FLIGHT);
+	/* An alias is answered without what lies beyond it. */
+	ask(stage, false, "far.berth", ns_t_a, false);
+	ask_as(stage, FIRST + MOST_IN_FLIGHT, "far.berth");
+	cr_assert_eq(kept, 2);
+	cr_expect_str_eq(reply_line(kept_reply, kept_len), "0 aa ra: =far.example 5");
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_IN_FLIGHT);
+}
+
+STAGED(when_too_many_questions_wait_none_is_sent_to_other_servers)
+{
+	enum { MOST_EXCHANGES = 1024 };
+	memory_set_answering(stage->cache.registry, false);
+	kept = 0;
+	for (unsigned i = 0; i < MOST_EXCHANGES; i++) {
+		ask_as(stage, INADDR_LOOPBACK, "a.berth");
+	}
+	cr_expect_eq(kept, 0);
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_EXCHANGES);
+	ask_as(stage, INADDR_LOOPBACK, "www.example");
+	cr_assert_eq(kept, 1);
+	cr_expect_str_eq(reply_line(kept_reply, kept_len), "5 ra:");
+	cr_expect_eq(dns_counts(stage->dns)->forwarded, 0);
+	memory_set_answering(stage->cache.registry, true);
+	RUN_UNTIL(stage->cache.loop, kept == MOST_EXCHANGES + 1);
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
 STAGED(without_another_server_names_outside_are_refused)
@@ -164,6 +283,65 @@ STAGED(while_the_registry_is_away_answers_are_stale_and_others_fail)
 	cr_expect_eq(dns_counts(stage->dns)->stale, 1);
 }
 
+/* The text of the extended error in the reply to a question with EDNS. */
+static const char *why(struct stage *stage, const char *name)
+{
+	static char text[80];
+	static const uint8_t edns[] = { 0, 0, ns_t_opt, 4, 0xd0, 0, 0, 0, 0, 0, 0 };
+	uint8_t packet[2 + NS_PACKETSZ];
+	ns_msg message;
+	ns_rr record;
+	size_t len = write_question(packet, name, ns_t_a, true) - 2;
+	memcpy(packet + 2 + len, edns, sizeof(edns));
+	packet[2 + 11] = 1;
+	len += sizeof(edns);
+	cr_assert_eq(send(stage->clients[0], packet + 2, len, 0), (ssize_t)len);
+	hear(stage, false);
+	cr_assert_eq(ns_initparse(reply + 2, (int)ns_get16(reply), &message), 0);
+	cr_assert_eq(ns_msg_count(message, ns_s_ar), 1);
+	cr_assert_eq(ns_parserr(&message, ns_s_ar, 0, &record), 0);
+	int text_len = (int)ns_rr_rdlen(record) - 6;
+	text_printf(text, sizeof(text), "%.*s", text_len > 0 ? text_len : 0,
+		(const char *)ns_rr_rdata(record) + 6);
+	return text;
+}
+
+STAGED(a_stale_answer_says_when_it_was_confirmed)
+{
+	cr_expect_str_eq(why(stage, "a.berth"), "");
+	memory_set_state(stage->cache.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage->cache);
+	clock_shift_ms += 2500;
+	cr_expect_str_eq(why(stage, "a.berth"), "last confirmed 2.5 s ago");
+	clock_shift_ms += 3997500;
+	ev_run(stage->cache.loop, EVRUN_NOWAIT);
+	cr_expect_str_eq(why(stage, "a.berth"), "last confirmed 4000.0 s ago");
+}
+
+STAGED(each_question_begins_with_the_next_address)
+{
+	static const char *const lines[] = {
+		"0 aa ra: A 10.0.0.1 5 A 10.0.0.2 5 A 10.0.0.3 5",
+		"0 aa ra: A 10.0.0.2 5 A 10.0.0.3 5 A 10.0.0.1 5",
+		"0 aa ra: A 10.0.0.3 5 A 10.0.0.1 5 A 10.0.0.2 5",
+	};
+	memory_put(stage->cache.registry, "/three",
+		"{\"type\":\"JSONServiceRecord\",\"internal\":[],\"external\":[{\"api\":\"x\","
+		"\"addressType\":\"host/port\",\"protocol\":\"http\",\"addresses\":["
+		"{\"host\":\"10.0.0.1\",\"port\":\"80\"},{\"host\":\"10.0.0.2\",\"port\":\"80\"},"
+		"{\"host\":\"10.0.0.3\",\"port\":\"80\"}]}]}");
+	size_t first = 0;
+	const char *line = ask(stage, false, "three.berth", ns_t_a, true);
+	while (first < 3 && strcmp(line, lines[first]) != 0) {
+		first++;
+	}
+	cr_assert_lt(first, 3, "%s", line);
+	for (size_t i = 1; i <= 4; i++) {
+		cr_expect_str_eq(
+			ask(stage, false, "three.berth", ns_t_a, true), lines[(first + i) % 3]);
+	}
+}
+
 /* ---- over UDP ---- */
 
 enum { MANY = 150 };
@@ -178,15 +356,29 @@ static void send_many(struct stage *stage)
 
 STAGED(a_burst_of_questions_is_answered_whole)
 {
-	for (int round = 0; round < 2; round++) {
+	for (int round = 0; round < 3; round++) {
 		int replies = 0;
-		takes_one = round == 1;
+		takes = round == 1 ? 1 : round == 2 ? 10 : 0;
 		send_many(stage);
 		RUN_UNTIL(
 			stage->cache.loop, (replies += receive(stage->clients[0], false)) == MANY);
 		cr_expect_eq(
 			dns_counts(stage->dns)->replies[0], (uint64_t)(MANY + 1) * (round + 1));
 	}
+}
+
+STAGED(a_batch_that_is_full_is_not_answered_twice)
+{
+	enum { BATCH = 16 };
+	int replies = 0;
+	ask(stage, false, "a.berth", ns_t_a, true);
+	for (int i = 0; i < BATCH; i++) {
+		send_question(stage, false, "a.berth", ns_t_a, true);
+	}
+	RUN_UNTIL(stage->cache.loop, (replies += receive(stage->clients[0], false)) == BATCH);
+	ev_run(stage->cache.loop, EVRUN_NOWAIT);
+	cr_expect_not(receive(stage->clients[0], false));
+	cr_expect_eq(dns_counts(stage->dns)->queries[0], 1 + BATCH);
 }
 
 STAGED(a_burst_does_not_have_an_iteration_of_the_loop_to_itself)
@@ -231,29 +423,71 @@ STAGED(packets_that_are_no_questions_are_dropped_and_counted)
 	cr_expect_str_eq(ask(stage, false, "a.berth", ns_t_a, true), "0 aa ra: A 10.0.0.1 5");
 }
 
-/* A reply comes from the address that was asked, also where the server listens on all. */
-STAGED(a_wildcard_answers_from_the_address_that_was_asked)
+/* Asks a server that listens on that address; `asked` is one of the machine's addresses. */
+static void ask_at(struct stage *stage, char *address, const char *asked)
 {
-	static const char *const asked[] = { "127.0.0.1", "127.0.0.2" };
-	char any[] = "0.0.0.0:0";
-	char *listen[] = { any };
+	char *listen[] = { address };
 	struct dns_socket sockets[2];
+	struct sockaddr_storage place;
+	socklen_t len = sizeof(place);
+	struct sockaddr_in *ipv4 = (void *)&place;
+	struct sockaddr_in6 *ipv6 = (void *)&place;
 	struct dns *dns;
 	struct err err = ERR_INIT;
 	const struct dns_options options = options_of(stage, listen, true);
 	cr_assert_eq(dns_create(&dns, stage->cache.loop, stage->lookups, &options, &err), 0, "%s",
 		err.msg);
 	cr_assert_eq(dns_sockets(dns, sockets), 2);
-	struct sockaddr_in place = place_of(sockets[sockets[0].tcp].fd);
-	for (size_t i = 0; i < 2; i++) {
-		cr_assert_eq(inet_pton(AF_INET, asked[i], &place.sin_addr), 1);
-		close(stage->clients[0]);
-		stage->clients[0] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		cr_assert_eq(connect(stage->clients[0], (const void *)&place, sizeof(place)), 0);
-		cr_expect_str_eq(
-			ask(stage, false, "a.berth", ns_t_a, true), "0 aa ra: A 10.0.0.1 5");
-	}
+	cr_assert_eq(getsockname(sockets[sockets[0].tcp].fd, (void *)&place, &len), 0);
+	void *host = place.ss_family == AF_INET ? (void *)&ipv4->sin_addr : &ipv6->sin6_addr;
+	cr_assert_eq(inet_pton(place.ss_family, asked, host), 1);
+	close(stage->clients[0]);
+	stage->clients[0] = socket(place.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(connect(stage->clients[0], (const void *)&place, len), 0);
+	cr_expect_str_eq(ask(stage, false, "a.berth", ns_t_a, true), "0 aa ra: A 10.0.0.1 5");
 	dns_destroy(dns);
+}
+
+/* A reply comes from the address that was asked, also where the server listens on all. */
+STAGED(a_wildcard_answers_from_the_address_that_was_asked)
+{
+	static const char *const asked[] = { "127.0.0.1", "127.0.0.2" };
+	char any[] = "0.0.0.0:0";
+	for (size_t i = 0; i < 2; i++) {
+		struct in_pktinfo info;
+		struct in_addr address;
+		ask_at(stage, any, asked[i]);
+		cr_assert_eq(inet_pton(AF_INET, asked[i], &address), 1);
+		cr_assert_eq(control_len, CMSG_SPACE(sizeof(info)));
+		memcpy(&info, control + CMSG_LEN(0), sizeof(info));
+		cr_expect_eq(info.ipi_spec_dst.s_addr, address.s_addr);
+		cr_expect_eq(info.ipi_ifindex, 0, "by whatever way the kernel knows");
+	}
+}
+
+STAGED(a_wildcard_of_ipv6_answers_from_the_address_that_was_asked)
+{
+	char any[] = "[::]:0";
+	struct in6_pktinfo info;
+	struct err err = ERR_INIT;
+	int fd = dns_socket_open("[::1]:0", false, &err);
+	if (fd < 0) {
+		return; /* a machine without IPv6 */
+	}
+	close(fd);
+	ask_at(stage, any, "::1");
+	cr_assert_eq(control_len, CMSG_SPACE(sizeof(info)));
+	memcpy(&info, control + CMSG_LEN(0), sizeof(info));
+	cr_expect(IN6_IS_ADDR_LOOPBACK(&info.ipi6_addr));
+}
+
+STAGED(a_server_with_one_address_leaves_it_to_the_kernel)
+{
+	for (int i = 0; i < 2; i++) { /* by itself, and with its batch */
+		control_len = sizeof(control);
+		ask(stage, false, "a.berth", ns_t_a, true);
+		cr_expect_eq(control_len, 0);
+	}
 }
 
 /* ---- listening ---- */
@@ -292,6 +526,31 @@ STAGED(an_address_that_cannot_be_had_is_named_and_leaves_nothing)
 	cr_expect_eq(descriptors_count(), before);
 }
 
+STAGED(each_address_that_is_served_is_logged)
+{
+	char log[4096] = "";
+	char addresses[2][32];
+	char *listen[] = { addresses[0], addresses[1] };
+	struct dns_options options = options_of(stage, listen, false);
+	struct dns *dns;
+	struct err err = ERR_INIT;
+	FILE *file = tmpfile();
+	int before = dup(STDERR_FILENO);
+	cr_assert(file && dup2(fileno(file), STDERR_FILENO) >= 0);
+	strcpy(addresses[0], "127.0.0.1:0");
+	strcpy(addresses[1], "127.0.0.2:0");
+	options.listen_count = 2;
+	int code = dns_create(&dns, stage->cache.loop, stage->lookups, &options, &err);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	cr_assert_eq(code, 0, "%s", err.msg);
+	cr_assert_gt(pread(fileno(file), log, sizeof(log) - 1, 0), 0);
+	fclose(file);
+	cr_expect_not_null(strstr(log, "names below berth on 127.0.0.1:0"), "%s", log);
+	cr_expect_not_null(strstr(log, "names below berth on 127.0.0.2:0"), "%s", log);
+	dns_destroy(dns);
+}
+
 STAGED(a_successor_takes_the_sockets_over)
 {
 	struct dns_socket sockets[2];
@@ -306,12 +565,63 @@ STAGED(a_successor_takes_the_sockets_over)
 	cr_assert_eq(sockets[0].tcp + sockets[1].tcp, 1);
 	strcpy(address, sockets[0].address);
 	dns_destroy(stage->dns);
+	for (size_t i = 0; i < 2; i++) { /* as a predecessor leaves them */
+		cr_assert_eq(fcntl(sockets[i].fd, F_SETFD, 0), 0);
+	}
 	struct dns_options options = options_of(stage, listen, true);
 	options.inherited = sockets;
 	options.inherited_count = 2;
 	cr_assert_eq(dns_create(&stage->dns, stage->cache.loop, stage->lookups, &options, &err), 0,
 		"%s", err.msg);
 	for (int tcp = 0; tcp < 2; tcp++) {
+		cr_expect_eq(fcntl(sockets[tcp].fd, F_GETFD), FD_CLOEXEC);
 		cr_expect_str_eq(ask(stage, tcp, "a.berth", ns_t_a, true), "0 aa ra: A 10.0.0.1 5");
 	}
+}
+
+/* ---- nearness ---- */
+
+/* The priorities of both targets of the instance, that of port 1 first. */
+static unsigned priorities(struct stage *stage)
+{
+	unsigned found[2] = { 9, 9 };
+	ns_msg message;
+	ask(stage, false, "prod.web.joe.berth", ns_t_srv, true);
+	cr_assert_eq(ns_initparse(reply + 2, (int)ns_get16(reply), &message), 0);
+	cr_assert_eq(ns_msg_count(message, ns_s_an), 2);
+	for (int i = 0; i < 2; i++) {
+		ns_rr record;
+		cr_assert_eq(ns_parserr(&message, ns_s_an, i, &record), 0);
+		found[ns_get16(ns_rr_rdata(record) + 4) - 1] = ns_get16(ns_rr_rdata(record));
+	}
+	return 10 * found[0] + found[1];
+}
+
+#define IN_ZONE(zone, port)                                                                        \
+	"{\"type\":\"JSONServiceRecord\",\"berth:zone\":\"" zone "\",\"external\":"                \
+	"[{\"api\":\"x\",\"addressType\":\"host/port\",\"protocol\":\"http\",\"addresses\":"       \
+	"[{\"host\":\"10.0.0.1\",\"port\":\"" port "\"}]}],\"internal\":[]}"
+
+STAGED(targets_of_the_own_zone_come_first_until_a_reload_says_otherwise)
+{
+	static const char *const above[] = { "/users", "/users/joe", "/users/joe/web",
+		"/users/joe/web/prod", "/users/joe/web/prod/components" };
+	struct dns_options options = options_of(stage, NULL, true);
+	for (size_t i = 0; i < sizeof(above) / sizeof(above[0]); i++) {
+		memory_put(stage->cache.registry, above[i], "");
+	}
+	memory_put(stage->cache.registry, "/users/joe/web/prod/components/x", IN_ZONE("eu/a", "1"));
+	memory_put(stage->cache.registry, "/users/joe/web/prod/components/y", IN_ZONE("us/b", "2"));
+	cr_expect_eq(priorities(stage), 0, "their own");
+	options.near = "eu/a";
+	dns_set_options(stage->dns, &options);
+	cr_expect_eq(priorities(stage), 1);
+	options.near = "us/b";
+	dns_set_options(stage->dns, &options);
+	cr_expect_eq(priorities(stage), 10);
+	options.near = NULL;
+	dns_set_options(stage->dns, &options);
+	cr_expect_eq(priorities(stage), 0);
+	options.near = "eu/a"; /* it goes with the server */
+	dns_set_options(stage->dns, &options);
 }

@@ -6,6 +6,7 @@
 
 #include "agent/dns/internal.h"
 #include "agent/dns/reply.h"
+#include "agent/dns/reply_zone.h"
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -267,6 +268,19 @@ STAGED(the_next_question_begins_with_the_next_instance)
 		" | b.web.z.org 30 A 10.0.0.2 a.web.z.org 30 A 10.0.0.1");
 }
 
+/* Of many the first one, question after question. */
+STAGED(each_question_begins_with_another_instance)
+{
+	turn(stage);
+	stage->dns->rotation = 0;
+	for (int i = 0; i < 5; i++) {
+		char expected[64];
+		text_printf(expected, sizeof(expected), " | many.z.org 30 A 10.1.0.%d ", i);
+		send_question(stage, "many.z.org", ns_t_a, DNS_EDNS_BYTES);
+		cr_expect_not_null(strstr(reply_text(), expected), "%s", reply_text());
+	}
+}
+
 STAGED(a_name_that_is_not_there_may_be_refused)
 {
 	const struct zone_options zone = { .domain = "z.org", .unknown = ns_r_refused };
@@ -303,6 +317,17 @@ STAGED(an_answer_that_does_not_fit_is_cut_and_has_no_glue)
 	cr_expect_gt(reply_len, 512 - 60);
 }
 
+STAGED(an_answer_that_was_cut_has_no_glue_whatever_room_is_left)
+{
+	turn(stage);
+	for (unsigned payload = 512; payload < 612; payload++) {
+		send_question(stage, "_x._tcp.many.z.org", ns_t_srv, payload);
+		cr_assert_not_null(strstr(reply_text(), " aa tc |"), "%u", payload);
+		cr_assert_eq(count_in(ns_s_ar), 1, "%u: the OPT record", payload);
+		cr_assert_leq(reply_len, payload);
+	}
+}
+
 STAGED(glue_that_does_not_fit_is_left_out)
 {
 	memory_remove(stage->registry, "//org/z/many/instance-000");
@@ -318,6 +343,30 @@ STAGED(glue_that_does_not_fit_is_left_out)
 	cr_expect(count_in(ns_s_ar) < 9, "%d", count_in(ns_s_ar));
 	send_question(stage, "_x._tcp.many.z.org", ns_t_srv, DNS_EDNS_BYTES);
 	cr_expect_eq(count_in(ns_s_ar), 10, "all, and the OPT record");
+}
+
+/* Of the longest domain whose mailbox is a name: of 253 characters. */
+Test(dns_zone, the_soa_of_a_long_domain_is_whole)
+{
+	enum { LABEL = 60, DOMAIN_BYTES = 253 - sizeof("hostmaster.") + 1 };
+	char domain[DOMAIN_BYTES + 1];
+	char expected[1024];
+	uint8_t packet[NS_PACKETSZ];
+	struct dns_query query;
+	struct zone_view view = { .domain = domain, .answer = { .soa_ttl_s = 30 } };
+	const struct dns_reply_zone_options options = { .stale_ttl_s = STALE_TTL_S };
+	memset(domain, 'z', DOMAIN_BYTES);
+	for (size_t at = LABEL; at < DOMAIN_BYTES; at += LABEL + 1) {
+		domain[at] = '.';
+	}
+	domain[DOMAIN_BYTES] = '\0';
+	strcpy(view.answer.soa_owner, domain);
+	cr_assert_gt(dns_query_write(&query, packet, domain, ns_t_a), 0);
+	reply_len = dns_reply_write_zone(reply, DNS_TCP_BYTES, &query, &view, &options);
+	text_printf(expected, sizeof(expected),
+		"0 aa | | %s 30 SOA %s hostmaster.%s 0 86400 7200 1209600 30 |", domain, domain,
+		domain);
+	cr_expect_str_eq(reply_text(), expected);
 }
 
 /* ---- questions that wait ---- */
@@ -389,6 +438,22 @@ STAGED(a_question_whose_domain_goes_meanwhile_is_refused)
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
+STAGED(a_name_whose_domain_goes_meanwhile_may_be_one_of_the_registry)
+{
+	const struct zone_options zone = { .domain = "z.berth", .unknown = ns_r_nxdomain };
+	unsigned before = replies;
+	zones_set(stage->zones, &zone, 1);
+	send_question(stage, "a.z.berth", ns_t_a, DNS_EDNS_BYTES);
+	zones_set(stage->zones, NULL, 0);
+	ev_run(stage->cache.loop, EVRUN_NOWAIT);
+	cr_expect_eq(replies, before, "it has to be read first");
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, 1);
+	turn(stage);
+	cr_assert_eq(replies, before + 1);
+	cr_expect_eq(strncmp(reply_text(), "3 aa | | berth 0 SOA", 20), 0, "%s", reply_text());
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
+}
+
 STAGED(more_questions_than_may_wait_fail_at_once)
 {
 	static const char *const names[] = { "a.web.z.org", "1.0.0.10.in-addr.arpa" };
@@ -439,6 +504,7 @@ STAGED(while_the_registry_is_away_answers_live_for_a_shorter_time_and_say_so)
 	cr_expect_eq(strncmp(text + 9, soa, strlen(soa)), 0, "%s", text);
 	cr_expect_str_eq(text + 9 + strlen(soa), "19 the registry is away");
 	cr_expect_eq(dns_counts(stage->dns)->stale, 3);
+	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 	send_question(stage, "a.web.z.org", ns_t_a, 0);
 	cr_expect_str_eq(reply_text(), "0 aa | a.web.z.org 7 A 10.0.0.1 | |");
 }

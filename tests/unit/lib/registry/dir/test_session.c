@@ -122,6 +122,38 @@ Test(dir_session, the_nodes_of_a_session_are_those_that_were_added)
 	cr_assert_eq(descriptors_count(), descriptors);
 }
 
+static off_t size_of(const char *path)
+{
+	struct stat stat;
+	cr_assert_eq(lstat(in_root(path, "/_owner"), &stat), 0);
+	return stat.st_size;
+}
+
+/* An owner that was killed leaves its number in the file. */
+Test(dir_session, the_file_of_an_owner_that_ended_its_node_is_empty)
+{
+	int fds[] = { add_node("/a"), add_node("/b") };
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(write(fds[i], "pid 1\n", 6), 6);
+	}
+	drop("/a");
+	cr_assert_eq(size_of("/a"), 0);
+	cr_assert_eq(size_of("/b"), 6);
+	dir_session_finish(&session);
+	cr_assert_eq(size_of("/b"), 0);
+}
+
+/* A program that was started without standard input gets its number for other files. */
+Test(dir_session, the_descriptor_with_number_0_is_one_like_others)
+{
+	close(0);
+	cr_assert_eq(add_node("/a"), 0);
+	dir_session_release(&session);
+	cr_assert_eq(kind_of("/a"), DIR_DEAD);
+	cr_assert_lt(fcntl(0, F_GETFD), 0);
+	dir_session_finish(&session);
+}
+
 /* As in a child that writes a file. */
 Test(dir_session, a_copy_of_a_descriptor_keeps_no_node_alive)
 {
@@ -274,6 +306,21 @@ Test(dir_session, without_memory_the_node_dies)
 	close(fd);
 	dir_session_finish(&session);
 	cr_assert_eq(descriptors_count(), descriptors);
+}
+
+static int add_and_finish(void *context)
+{
+	struct err err = ERR_INIT;
+	int code = dir_session_add(&session, "/a", dup(*(const int *)context), &err);
+	dir_session_finish(&session);
+	return code;
+}
+
+Test(dir_session, a_node_whose_file_cannot_be_looked_at_leaves_nothing)
+{
+	int fd = make_node("/a");
+	failing_check("an own node", "stat", EIO, add_and_finish, &fd);
+	close(fd);
 }
 
 Test(dir_session, a_node_that_a_successor_would_not_know_of_dies)
