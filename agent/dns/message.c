@@ -214,49 +214,45 @@ static uint8_t *reserve(struct dns_writer *writer, size_t len)
 	return at;
 }
 
-static bool put16(struct dns_writer *writer, uint16_t value)
+static void put16(struct dns_writer *writer, uint16_t value)
 {
 	uint8_t *at = reserve(writer, 2);
 	if (at) {
 		ns_put16(value, at);
 	}
-	return at;
 }
 
-static bool put32(struct dns_writer *writer, uint32_t value)
+static void put32(struct dns_writer *writer, uint32_t value)
 {
 	uint8_t *at = reserve(writer, 4);
 	if (at) {
 		ns_put32(value, at);
 	}
-	return at;
 }
 
-static bool put_bytes(struct dns_writer *writer, const void *data, size_t len)
+static void put_bytes(struct dns_writer *writer, const void *data, size_t len)
 {
 	uint8_t *at = reserve(writer, len);
 	if (at) {
 		memcpy(at, data, len);
 	}
-	return at;
 }
 
 /* `compress`: not in the data of SRV records (RFC 2782). */
-static bool put_name(struct dns_writer *writer, const char *name, bool compress)
+static void put_name(struct dns_writer *writer, const char *name, bool compress)
 {
 	const size_t count = sizeof(writer->names) / sizeof(writer->names[0]);
 	if (writer->full) {
-		return false;
+		return;
 	}
 	int len = dn_comp(name, writer->data + writer->len, (int)(writer->max - writer->len),
 		compress ? (uint8_t **)(uintptr_t)writer->names : NULL,
 		compress ? (uint8_t **)(uintptr_t)(writer->names + count) : NULL);
 	if (len < 0) {
 		writer->full = true;
-		return false;
+		return;
 	}
 	writer->len += (size_t)len;
-	return true;
 }
 
 /* Where a record began and its data begins. */
@@ -283,13 +279,13 @@ static struct dns_record_start start_record(
 }
 
 /* Completes the record, or takes it back when it did not fit. */
-static bool end_record(struct dns_writer *writer, struct dns_record_start start)
+static void end_record(struct dns_writer *writer, struct dns_record_start start)
 {
 	const size_t count = sizeof(writer->names) / sizeof(writer->names[0]);
 	if (!writer->full) {
 		ns_put16((unsigned)(writer->len - start.data), writer->data + start.data - 2);
 		writer->counts[writer->section]++;
-		return true;
+		return;
 	}
 	writer->len = start.record;
 	writer->truncated = writer->truncated || writer->section == ns_s_an;
@@ -300,28 +296,27 @@ static bool end_record(struct dns_writer *writer, struct dns_record_start start)
 			break;
 		}
 	}
-	return false;
 }
 
-bool dns_write_address(
+void dns_write_address(
 	struct dns_writer *writer, const char *name, uint32_t ttl, int family, const uint8_t *bytes)
 {
 	bool is_ipv4 = family == AF_INET;
 	struct dns_record_start start = start_record(
 		writer, name, is_ipv4 ? ns_t_a : ns_t_aaaa, ttl);
 	put_bytes(writer, bytes, is_ipv4 ? NS_INADDRSZ : NS_IN6ADDRSZ);
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
-bool dns_write_name(struct dns_writer *writer, const char *name, uint16_t type, uint32_t ttl,
+void dns_write_name(struct dns_writer *writer, const char *name, uint16_t type, uint32_t ttl,
 	const char *target)
 {
 	struct dns_record_start start = start_record(writer, name, type, ttl);
 	put_name(writer, target, true);
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
-bool dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, uint16_t weight,
+void dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, uint16_t weight,
 	uint16_t port, const char *target)
 {
 	struct dns_record_start start = start_record(writer, NULL, ns_t_srv, ttl);
@@ -329,11 +324,11 @@ bool dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, u
 	put16(writer, weight);
 	put16(writer, port);
 	put_name(writer, target, false);
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
 /* Character strings of at most 255 bytes each, which readers join. */
-static bool put_strings(struct dns_writer *writer, const char *text)
+static void put_strings(struct dns_writer *writer, const char *text)
 {
 	size_t left = strlen(text);
 	do {
@@ -343,25 +338,24 @@ static bool put_strings(struct dns_writer *writer, const char *text)
 		text += len;
 		left -= len;
 	} while (left > 0);
-	return !writer->full;
 }
 
-bool dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text)
+void dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text)
 {
 	struct dns_record_start start = start_record(writer, NULL, ns_t_txt, ttl);
 	put_strings(writer, text);
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
-bool dns_write_hinfo(struct dns_writer *writer, uint32_t ttl)
+void dns_write_hinfo(struct dns_writer *writer, uint32_t ttl)
 {
 	struct dns_record_start start = start_record(writer, NULL, ns_t_hinfo, ttl);
 	put_strings(writer, "RFC8482");
 	put_strings(writer, "");
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
-bool dns_write_soa(
+void dns_write_soa(
 	struct dns_writer *writer, const char *name, uint32_t ttl, const struct dns_soa *soa)
 {
 	struct dns_record_start start = start_record(writer, name, ns_t_soa, ttl);
@@ -372,7 +366,7 @@ bool dns_write_soa(
 	put32(writer, soa->retry_s);
 	put32(writer, soa->expire_s);
 	put32(writer, soa->negative_ttl_s);
-	return end_record(writer, start);
+	end_record(writer, start);
 }
 
 static void write_opt(struct dns_writer *writer, int rcode)

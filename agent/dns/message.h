@@ -99,17 +99,17 @@ void dns_writer_explain(struct dns_writer *writer, enum dns_extended_error error
 /* The records that follow belong to the authority or the additional section. */
 void dns_writer_section(struct dns_writer *writer, ns_sect section);
 
-/* Each adds one record; `name` NULL is the question's. False when it did not fit. */
-bool dns_write_address(struct dns_writer *writer, const char *name, uint32_t ttl, int family,
+/* Each adds one record, if it fits; `name` NULL is the question's. */
+void dns_write_address(struct dns_writer *writer, const char *name, uint32_t ttl, int family,
 	const uint8_t *bytes);
 /* CNAME, PTR and NS. */
-bool dns_write_name(struct dns_writer *writer, const char *name, uint16_t type, uint32_t ttl,
+void dns_write_name(struct dns_writer *writer, const char *name, uint16_t type, uint32_t ttl,
 	const char *target);
-bool dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, uint16_t weight,
+void dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, uint16_t weight,
 	uint16_t port, const char *target);
-bool dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text);
+void dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text);
 /* The answer to ANY (RFC 8482). */
-bool dns_write_hinfo(struct dns_writer *writer, uint32_t ttl);
+void dns_write_hinfo(struct dns_writer *writer, uint32_t ttl);
 
 /* The data of an SOA record. */
 struct dns_soa {
@@ -121,7 +121,7 @@ struct dns_soa {
 	uint32_t expire_s;
 	uint32_t negative_ttl_s;
 };
-bool dns_write_soa(
+void dns_write_soa(
 	struct dns_writer *writer, const char *name, uint32_t ttl, const struct dns_soa *soa);
 
 /*

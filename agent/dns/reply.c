@@ -106,7 +106,7 @@ static bool write_pointers(struct reply *reply)
 }
 
 /* `name` NULL: the question's. There are no secondaries. */
-static bool write_soa(struct reply *reply, const char *name)
+static void write_soa(struct reply *reply, const char *name)
 {
 	const struct dns_soa soa = { .server = "localhost",
 		.mailbox = "nobody.localhost",
@@ -115,7 +115,7 @@ static bool write_soa(struct reply *reply, const char *name)
 		.retry_s = 600,
 		.expire_s = 86400,
 		.negative_ttl_s = reply->options->ttl_s };
-	return dns_write_soa(&reply->writer, name, reply->options->ttl_s, &soa);
+	dns_write_soa(&reply->writer, name, reply->options->ttl_s, &soa);
 }
 
 static bool write_apex(struct reply *reply)
@@ -123,9 +123,11 @@ static bool write_apex(struct reply *reply)
 	const struct dns_reply_options *options = reply->options;
 	switch (reply->query->type) {
 	case ns_t_soa:
-		return write_soa(reply, NULL);
+		write_soa(reply, NULL);
+		return true;
 	case ns_t_ns:
-		return dns_write_name(&reply->writer, NULL, ns_t_ns, options->ttl_s, "localhost");
+		dns_write_name(&reply->writer, NULL, ns_t_ns, options->ttl_s, "localhost");
+		return true;
 	default:
 		return false;
 	}
@@ -150,7 +152,8 @@ static bool write_answer(struct reply *reply)
 	case ns_t_ptr:
 		return write_pointers(reply);
 	case ns_t_any:
-		return dns_write_hinfo(&reply->writer, reply->options->ttl_s);
+		dns_write_hinfo(&reply->writer, reply->options->ttl_s);
+		return true;
 	default:
 		return false;
 	}
