@@ -58,7 +58,7 @@ static json_t *first_address(
 	if (at_run_time->addresses) {
 		return json_incref(json_array_get(at_run_time->addresses, 0));
 	}
-	return endpoint->dynamic || endpoint->address_count == 0
+	return endpoint->address_count == 0
 		? NULL
 		: record_address_parse(endpoint->address_type, endpoint->addresses[0], &ignored);
 }
@@ -107,8 +107,8 @@ static void fill_additional(struct config_instance *instance,
 	const struct config_instance_state *state)
 {
 	size_t count = dialect->additional_count;
-	instance->targets = allocate_zeroed(count + 1, sizeof(*instance->targets));
-	instance->additional = allocate_zeroed(count + 1, sizeof(*instance->additional));
+	instance->targets = allocate_zeroed(count, sizeof(*instance->targets));
+	instance->additional = allocate_zeroed(count, sizeof(*instance->additional));
 	for (size_t i = 0; i < count; i++) {
 		read_target(
 			&instance->targets[i], instance, component, state, dialect->additional[i]);
@@ -121,7 +121,7 @@ static void fill_additional(struct config_instance *instance,
 static void fill_pairs(
 	struct config_instance *instance, const struct config_name_value *pairs, size_t count)
 {
-	instance->pairs = allocate_zeroed(count + 1, sizeof(*instance->pairs));
+	instance->pairs = allocate_zeroed(count, sizeof(*instance->pairs));
 	for (size_t i = 0; i < count; i++) {
 		instance->pairs[i] = (struct dialect_pair){ pairs[i].name, pairs[i].value };
 	}
@@ -131,7 +131,7 @@ static void fill_pairs(
 
 static void fill_ports(struct config_instance *instance, const struct config_dialect *dialect)
 {
-	instance->ports = allocate_zeroed(dialect->port_count + 1, sizeof(*instance->ports));
+	instance->ports = allocate_zeroed(dialect->port_count, sizeof(*instance->ports));
 	for (size_t i = 0; i < dialect->port_count; i++) {
 		instance->ports[i] = number_or(dialect->ports[i], 0);
 	}

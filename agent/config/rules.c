@@ -173,18 +173,13 @@ static bool resolve_name(struct config_builder *builder, const struct config_sec
 	return set_name_from_host(builder, section, component);
 }
 
-static void join_path(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component, const char *user_label)
+static void join_path(struct config_component *component, const char *user_label)
 {
-	/* Four labels and the fixed words: always less than LIMIT_PATH_BYTES. */
+	/* Four labels and the fixed words: a valid path, always less than LIMIT_PATH_BYTES. */
 	free(component->path);
 	component->path = allocate_format("/users/%s%s/%s/%s/components/%s", user_label,
 		component->hadoop_layout ? "/services" : "", component->service_class,
 		component->instance, component->component_name);
-	struct err err = ERR_INIT;
-	if (path_check(component->path, strlen(component->path), &err)) {
-		config_report(builder, section, NULL, "%s", err.msg);
-	}
 }
 
 static bool is_same_user(const char *user, const char *other)
@@ -237,7 +232,7 @@ static void resolve_path(struct config_builder *builder, const struct config_sec
 	}
 	refuse_shared_home(builder, section, component, label);
 	if (named && *component->service_class && *component->instance) {
-		join_path(builder, section, component, label);
+		join_path(component, label);
 	}
 }
 
@@ -305,9 +300,7 @@ static void default_attributes(struct config_component *component)
 		}
 		free(value);
 	}
-	if (*component->component_name) {
-		default_attribute(component, "yarn:component", component->component_name);
-	}
+	default_attribute(component, "yarn:component", component->component_name);
 }
 
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
@@ -456,12 +449,9 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 		config_report(builder, section, config_section_find(section, key),
 			"`%s` means something only with `dynamic = yes`", key);
 	}
-	if (endpoint->address_count == 0) {
-		if (!has_bad_address(section)) {
-			config_report(builder, section, NULL,
-				"[endpoint %s] needs `address`, or `dynamic = yes`", section->name);
-		}
-		return;
+	if (endpoint->address_count == 0 && !has_bad_address(section)) {
+		config_report(builder, section, NULL,
+			"[endpoint %s] needs `address`, or `dynamic = yes`", section->name);
 	}
 	if (*endpoint->api && *endpoint->protocol && *endpoint->address_type) {
 		check_endpoint_record(builder, section, endpoint);
@@ -475,7 +465,7 @@ void config_rule_record(struct config_builder *builder, const struct config_sect
 	const struct config_component *component)
 {
 	struct config_record_endpoint *all_in = allocate_zeroed(
-		component->endpoint_count + 1, sizeof(*all_in));
+		component->endpoint_count, sizeof(*all_in));
 	const char *health = component->publish_health || component->keep_last ? "failing" : NULL;
 	struct record *record = NULL;
 	struct err err = ERR_INIT;

@@ -1,8 +1,10 @@
 /* [dialect NAME]: its mistakes, and the instances that it gives. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/config/builtin.h"
 #include "agent/config/dialect.h"
 #include "lib/dialect/dialect.h"
 #include "tests/support/config_stage.h"
@@ -70,6 +72,10 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 	}
 }
 
+#define NERVE(name, component, path)                                                               \
+	"[dialect " name "]\ncomponent = " component "\ntype = nerve\npath = " path "\n"           \
+	"instance_id = i\n"
+
 Test(config_dialect, members_of_one_group_need_names_of_their_own)
 {
 	config_unref(load(DIALECT("nerve") "path = /g\n[dialect e]\ntype = nerve\npath = /h\n"));
@@ -78,6 +84,14 @@ Test(config_dialect, members_of_one_group_need_names_of_their_own)
 	config_unref(
 		load(DIALECT("nerve") "path = /g\n[dialect e]\ntype = serverset\npath = /g\n"));
 	config_unref(load(HOME "[dialect d]\ntype = registrar\n" REGISTRAR_KEYS));
+	/* Those of a service have an id for each dialect. */
+	config_unref(load(DIALECT("curator") "base = /s\nservice = w\n[dialect e]\n"
+					     "type = curator\nbase = /s\nservice = w\n"));
+	check_one(TWO AN_ENDPOINT("x", "a") AN_ENDPOINT("y", "b") NERVE("c", "a", "/f")
+			  NERVE("d", "a", "/g") NERVE("e", "b", "/g"),
+		27, "[dialect d] and [dialect e] would be the same member of /g");
+	check_one(TWO "[dialect d]\ncomponent = x\ntype = registrar\n" REGISTRAR_KEYS, 6,
+		"no [component x]");
 }
 
 /* ---- instances ---- */
@@ -134,6 +148,67 @@ Test(config_dialect, an_instance_has_what_is_set)
 	unmake(&made);
 }
 
+Test(config_dialect, a_component_without_an_endpoint_is_at_its_host)
+{
+	struct made made = make(HOME "[dialect d]\ntype = registrar\n" REGISTRAR_KEYS, NULL);
+	char *own = NULL;
+	struct err unknown = ERR_INIT;
+	(void)!config_builtin("berth.ip", &own, &unknown);
+	cr_expect_str_eq(made.dialect->address, own ? own : "");
+	cr_expect_eq(made.dialect->endpoint.port, 0);
+	cr_expect_eq(made.dialect->service_port, 0);
+	cr_expect_null(config_instance_lack(made.instance));
+	free(own);
+	unmake(&made);
+}
+
+Test(config_dialect, times_to_live_are_seconds_in_any_unit)
+{
+	static const struct {
+		const char *text;
+		int seconds;
+	} cases[] = { { "0", 0 }, { "30", 30 }, { "30s", 30 }, { "2m", 120 }, { "3000ms", 3 },
+		{ "1h", 3600 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[600];
+		snprintf(text, sizeof(text), "%sttl = %s\n", REGISTRAR REGISTRAR_KEYS,
+			cases[i].text);
+		struct made made = make(text, NULL);
+		cr_expect_eq(made.dialect->ttl, cases[i].seconds, "%s", cases[i].text);
+		unmake(&made);
+	}
+}
+
+Test(config_dialect, a_service_of_curator_or_a_member_has_its_numbers)
+{
+	struct made made = make(DIALECT("serverset") "path = /g\nshard = 7\n", NULL);
+	cr_expect_eq(made.dialect->shard, 7);
+	cr_expect_eq(made.dialect->weight, -1);
+	cr_expect_eq(made.dialect->registered_ms, 1700000000000);
+	cr_expect_not(made.dialect->out_of_service);
+	unmake(&made);
+	made = make(DIALECT("nerve") "path = /g\nweight = 0\npath_encoding = yes\n", NULL);
+	cr_expect_eq(made.dialect->weight, 0);
+	cr_expect_eq(made.dialect->shard, -1);
+	cr_expect(made.dialect->path_encoding);
+	cr_expect_eq(made.dialect->pair_count, 0);
+	unmake(&made);
+	made = make(DIALECT("curator") "base = /s\nservice = w\n", NULL);
+	cr_expect_str_eq(made.dialect->base, "/s");
+	cr_expect_null(made.dialect->payload);
+	cr_expect_eq(made.dialect->ssl_port, 0);
+	unmake(&made);
+}
+
+Test(config_dialect, an_instance_has_the_id_of_its_component_if_there_is_one)
+{
+	struct made made = make("[component]\npath = /a/b\nid = c_1\n" HTTP
+				"[dialect d]\ntype = spring\nservice = web\n",
+		NULL);
+	cr_expect_str_eq(made.dialect->context_id, "c_1");
+	unmake(&made);
+}
+
 Test(config_dialect, an_instance_is_where_its_endpoint_is)
 {
 	struct made made = make(REGISTRAR REGISTRAR_KEYS, NULL);
@@ -181,7 +256,8 @@ Test(config_dialect, a_spring_instance_has_an_id_that_stays)
 	cr_expect_eq(made.dialect->ssl_port, 443);
 	cr_expect_str_eq(made.dialect->pairs[0].value, "v");
 	cr_expect_str_eq(made.dialect->context_id, "b");
-	cr_expect_eq(strlen(made.dialect->instance_id), 36);
+	/* An agent that is upgraded finds its node again. */
+	cr_expect_str_eq(made.dialect->instance_id, "ba7faa45-1bc7-8d78-8b5e-2110fa46c3ed");
 	cr_expect_str_eq(made.dialect->instance_id, again.dialect->instance_id);
 	unmake(&again);
 	unmake(&made);

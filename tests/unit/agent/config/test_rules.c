@@ -1,6 +1,7 @@
 /* Rules that concern several sections, with more than one section of each kind. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -131,4 +132,39 @@ Test(config_rules, the_same_place_is_that_of_any_output_before)
 	check_one(TWO "[check c]\ncommand = x\ncomponent = a, b\n[check c]\ncommand = y\n"
 		      "component = a\n",
 		8, "first in line 5");
+}
+
+/* ---- which component a section belongs to ---- */
+
+#define E_OF(component) "[endpoint e]\napi = a\nprotocol = p\naddress_type = uri\n" component
+
+Test(config_rules, a_bad_name_of_a_component_is_one_mistake)
+{
+	check_one(TWO E_OF("dynamic = yes\ncomponent = ${UNSET_HERE}\n"), 10, "UNSET_HERE");
+	check_one(TWO "[check c]\ntype = ttl\ncomponent = ${UNSET_HERE}\n", 7, "UNSET_HERE");
+	check_one(TWO "[check c]\ntype = ttl\ncomponent = x, a\nendpoints = e\n", 7,
+		"there is no [component x]");
+	check_one(TWO E_OF("dynamic = yes\n"), 5, "needs `component = NAME`");
+	check_one(E_OF("dynamic = yes\n"), 1, "[endpoint e] has no [component]");
+}
+
+Test(config_rules, a_component_has_a_limit_of_endpoints)
+{
+	enum { MOST = 128 };
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	fputs("[component]\npath = /a\n", stream);
+	for (int i = 0; i < MOST + 2; i++) {
+		fprintf(stream, "[endpoint e%d]\napi = a\nprotocol = p\n", i);
+		fprintf(stream, "address_type = uri\ndynamic = yes\n");
+		fflush(stream);
+		if (i == MOST - 1) {
+			config_unref(load(text));
+		} else if (i >= MOST) {
+			check_one(text, 3 + 5 * MOST, "can have 128 endpoints at most");
+		}
+	}
+	fclose(stream);
+	free(text);
 }
