@@ -261,7 +261,14 @@ Test(config, the_table_says_what_a_reload_cannot_change)
 		"[agent] socket_mode cannot change while the agent runs (it is "
 		"\"0666\"); restart it, or send USR2");
 	cr_expect(strstr(problems.items[1].message, "[registry] session_timeout"));
+	cr_expect_eq(problems.items[0].line, 0, "no line of the file is wrong");
 	config_problems_finish(&problems);
+	struct config *elsewhere = load("[agent]\nsocket = /run/other.sock\n");
+	config_refuse_changes(now, elsewhere, "berth.ini", &problems);
+	cr_expect_eq(problems.count, 1);
+	check_problem(&problems, 0, "berth.ini", 0, "[agent] socket cannot change");
+	config_problems_finish(&problems);
+	config_unref(elsewhere);
 	config_refuse_changes(next, next, "berth.ini", &problems);
 	cr_expect_eq(problems.count, 0);
 	config_unref(now);
@@ -336,6 +343,9 @@ Test(config, an_explicit_path_stands_for_the_names)
 	struct config *config = load("[component]\npath = /services/tomcat\n");
 	cr_expect_str_eq(config->components[0].path, "/services/tomcat");
 	cr_expect_str_eq(config_component_label(&config->components[0]), "tomcat");
+	config_unref(config);
+	config = load("[component web]\npath = /services/tomcat\n");
+	cr_expect_str_eq(config_component_label(&config->components[0]), "web");
 	config_unref(config);
 }
 
@@ -536,5 +546,30 @@ Test(config, policies_for_containers_are_read_in_their_order)
 	cr_expect_str_eq(config->containers[1].glob, "*");
 	cr_expect_eq(config->containers[1].owner_uid, (unsigned)-1);
 	cr_expect_eq(config->containers[1].max_records, 64);
+	config_unref(config);
+}
+
+/* ---- further registries and outputs ---- */
+
+Test(config, a_further_registry_is_the_same_while_its_name_and_options_are)
+{
+	struct config *now = load("[registry east]\nurl = dir:/e\n[registry west]\nurl = dir:/e\n");
+	struct config *next = load("[registry east]\nurl = dir:/e\n"
+				   "[registry west]\nurl = dir:/e\nsession_timeout = 9s\n");
+	cr_expect(config_further_equal(&now->further[0], &next->further[0]));
+	cr_expect_not(config_further_equal(&now->further[0], &now->further[1]));
+	cr_expect_not(config_further_equal(&now->further[1], &next->further[1]));
+	config_unref(now);
+	config_unref(next);
+}
+
+Test(config, an_output_of_another_name_is_another_output)
+{
+	struct config *config = load("[output a]\nfrom = /a\nformat = json\npath = /tmp/a\n"
+				     "[output b]\nfrom = /a\nformat = json\npath = /tmp/b\n");
+	strcpy(config->outputs[1].path, "/tmp/a");
+	cr_expect_not(config_output_equal(&config->outputs[0], &config->outputs[1]));
+	strcpy(config->outputs[1].name, "a");
+	cr_expect(config_output_equal(&config->outputs[0], &config->outputs[1]));
 	config_unref(config);
 }

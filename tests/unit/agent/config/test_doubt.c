@@ -185,6 +185,10 @@ static const struct {
 	{ "[listen a]\naddress = 127.0.0.1:1\n", 1, "has no `under`: it shows nothing" },
 	{ "[container a]\nallow = /a\n", 1, "no effect without `containers`" },
 	{ "[bridge]\ncontainers = /run/c\n", 0, "has no [container GLOB]" },
+	{ "[registry east]\nurl = dir:/e\n[registry west]\nurl = dir:/w\n", 1,
+		"[registry east] is only read, and there is no [registry] without a name" },
+	{ "[listen a]\naddress = 127.0.0.1:1\nunder = /a/**\n[registry west]\nurl = dir:/w\n", 4,
+		"the agent's own records are in dir:" },
 };
 
 Test(doubt, is_a_warning_with_its_line)
@@ -251,6 +255,8 @@ static const char *const meant[] = {
 	COMPONENT CHECK "command = ./true\ncwd = /bin\n",
 	"[dns]\nlisten = 127.0.0.1:53\n",
 	"[registry]\n",
+	"[registry]\n[registry east]\nurl = dir:/e\n",
+	"[registry east]\nurl = dir:/e\n[registry]\nurl = dir:/r\n",
 	"[cache]\nwarm = /a\n",
 	"[agent]\nlisten = 127.0.0.1:1\n",
 	"[listen a]\naddress = 127.0.0.1:1\nunder = /a/**\n",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/config/problems.h"
 #include "tests/support/config_stage.h"
@@ -379,9 +380,54 @@ Test(config_mistake, the_list_of_mistakes_has_an_end)
 	fclose(stream);
 	struct config_problems problems = fail(text);
 	cr_expect_eq(problems.count, 1001);
-	check_problem(&problems, 1000, "a.ini", 0, "more mistakes");
+	cr_expect_eq(problems.error_count, 3000, "those that are not listed count, too");
+	check_problem(&problems, 1000, "a.ini", 0, "more mistakes than the 1000 reported");
 	config_problems_finish(&problems);
 	free(text);
+}
+
+Test(config_mistake, the_note_that_the_list_ends_stays_last)
+{
+	static char *files[] = { "one", "two" };
+	struct config_problems problems = { 0 };
+	for (int i = 0; i < 1000; i++) {
+		config_problems_add(&problems, i % 2 ? "one" : "two", 1000 - i, "x");
+	}
+	config_problems_warn(&problems, "one", 3, "y");
+	config_problems_warn(&problems, "one", 4, "z");
+	config_problems_sort(&problems, files, 2);
+	cr_assert_eq(problems.count, 1001);
+	cr_expect_eq(problems.error_count, 1000, "a warning is no error");
+	for (size_t i = 1; i < 1000; i++) {
+		const struct config_problem *before = &problems.items[i - 1];
+		int order = strcmp(before->file, problems.items[i].file);
+		cr_expect(order < 0 || (order == 0 && before->line < problems.items[i].line));
+	}
+	check_problem(&problems, 1000, "one", 0, "more mistakes");
+	config_problems_finish(&problems);
+}
+
+Test(config_mistake, warnings_are_logged)
+{
+	struct config_problems problems = { 0 };
+	char text[400] = "";
+	FILE *file = tmpfile();
+	int before = dup(STDERR_FILENO);
+	cr_assert(file && dup2(fileno(file), STDERR_FILENO) >= 0);
+	config_problems_add(&problems, "a.ini", 1, "an error");
+	config_problems_warn(&problems, "a.ini", 2, "a doubt");
+	config_problems_add(&problems, "a.ini", 3, "an error");
+	config_problems_warn(&problems, "b.ini", 4, "another doubt");
+	config_problems_log_warnings(&problems);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	rewind(file);
+	cr_assert_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+	fclose(file);
+	cr_expect_not_null(strstr(text, "a.ini:2: a doubt\n"), "%s", text);
+	cr_expect_not_null(strstr(text, "b.ini:4: another doubt\n"), "%s", text);
+	cr_expect_null(strstr(text, "an error"), "%s", text);
+	config_problems_finish(&problems);
 }
 
 Test(config_mistake, problems_are_in_the_order_of_files_and_lines)
@@ -436,6 +482,8 @@ Test(config_mistake, a_further_listener_has_an_address_of_its_own_and_shows_tree
 {
 	check_one("[listen]\naddress = a:1\n", 1, "write [listen NAME]");
 	check_one("[listen a]\nunder = /a/**\n", 1, "needs an `address`");
+	check_one("[listen a]\nunder = /a/**\n[listen b]\naddress = a:1\nunder = /b/**\n", 1,
+		"[listen a] needs an `address`");
 	check_one("[listen a]\naddress = a\nunder = /a/**\n", 2, "host:port");
 	check_one("[listen a]\naddress = a:1\nunder = /a\n", 3, "must end in /**");
 	check_one("[listen a]\naddress = a:1\nunder = /A/**\n", 3, "under");

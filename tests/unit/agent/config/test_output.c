@@ -90,6 +90,39 @@ Test(config_output, haproxy_gets_changes_sooner_than_a_file)
 	config_unref(config);
 }
 
+Test(config_output, envoy_gets_what_is_nearer_first_and_others_where_it_is_written)
+{
+	static const struct {
+		const char *text;
+		enum config_output_prefer prefer;
+	} cases[] = { { HEAD "path = /x\nformat = envoy\n", CONFIG_PREFER_ZONE },
+		{ HEAD "path = /x\nformat = haproxy\n", CONFIG_PREFER_NOTHING },
+		{ HEAD "path = /x\nformat = lines\n", CONFIG_PREFER_NOTHING },
+		{ HEAD "path = /x\nformat = envoy\nprefer = none\n", CONFIG_PREFER_NOTHING },
+		{ HEAD "path = /x\nformat = envoy\nprefer = zone\n", CONFIG_PREFER_ZONE },
+		{ FILE_OUTPUT "prefer = zone\nfailover = /c\n", CONFIG_PREFER_ZONE },
+		{ "[agent]\nzone = a\n" FILE_OUTPUT "prefer = zone\n", CONFIG_PREFER_ZONE } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct config *config = load_good(cases[i].text);
+		cr_expect_eq(config->outputs[0].prefer, cases[i].prefer, "%s", cases[i].text);
+		config_unref(config);
+	}
+}
+
+Test(config_output, options_may_be_together_in_these_ways)
+{
+	static const char *const good[] = { HEAD "format = haproxy\npath = /x\nbackend = web\n",
+		FILE_OUTPUT "quiet = 1s\nmax_wait = 1s\n", FILE_OUTPUT "failover = /c, /d\n",
+		HEAD "format = render\nrender = /bin/cat\npath = /x\n",
+		RUNTIME "[output p]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\n"
+			"backend = mail\n",
+		RUNTIME "[output p]\nfrom = /a\nformat = haproxy-runtime\nsocket = /t\n"
+			"backend = web\n" };
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		config_unref(load_good(good[i]));
+	}
+}
+
 struct wrong {
 	char text[200];
 	int line;
@@ -108,6 +141,14 @@ ParameterizedTestParameters(config_output, wrong_options_are_refused)
 		{ HEAD "path = /x\nformat = env\nrender = /bin/cat\n", 5, "the whole content" },
 		{ HEAD "format = env\n", 1, "needs `path`" },
 		{ HEAD "format = env\npath = x\n", 4, "absolute" },
+		{ HEAD "format = ngnix\n", 3, "nginx" },
+		{ HEAD "format = render\nrender = ${UNSET_HERE}\npath = /x\n", 4, "UNSET_HERE" },
+		{ FILE_OUTPUT "failover = /a/b\n", 5, "/a/b is followed already" },
+		{ FILE_OUTPUT "failover = /c, /d, /d\n", 5, "/d is followed already" },
+		{ FILE_OUTPUT "quiet = 6s\n", 5, "`max_wait` (5000ms)" },
+		{ FILE_OUTPUT "quiet = x\nmax_wait = 1ms\n", 5, "unit" },
+		{ FILE_OUTPUT "quiet = 6s\nmax_wait = x\n", 6, "unit" },
+		{ FILE_OUTPUT "prefer = x\n", 5, "zone" },
 		{ FILE_OUTPUT "scope = outer\n", 5, "external or internal" },
 		{ FILE_OUTPUT "mode = 0000\n", 5, "no permission" },
 		{ FILE_OUTPUT "owner = no-such-user\n", 5, "no user" },
@@ -121,6 +162,11 @@ ParameterizedTestParameters(config_output, wrong_options_are_refused)
 		{ HEAD "format = haproxy-runtime\nsocket = /s\n", 1, "needs `backend`" },
 		{ RUNTIME "path = /x\n", 6, "writes no file" },
 		{ RUNTIME "on_change = /bin/true\n", 6, "writes no file" },
+		{ RUNTIME "check = /bin/true {}\n", 6, "writes no file" },
+		{ RUNTIME "mode = 0600\n", 6, "writes no file" },
+		{ RUNTIME "owner = root\n", 6, "writes no file" },
+		{ RUNTIME "group = root\n", 6, "writes no file" },
+		{ RUNTIME "mode = 9\n", 6, "octal" },
 		{ HEAD "format = haproxy-runtime\nsocket = /s\nbackend = a;b\n", 5, "letters" },
 		{ FILE_OUTPUT "[output p]\nfrom = /c\nformat = env\npath = /tmp/x\n", 8, "too" },
 		{ RUNTIME "[output p]\nfrom = /c\nformat = haproxy-runtime\n"
@@ -147,6 +193,10 @@ ParameterizedTestParameters(config_output, options_that_are_surely_mistakes_are_
 		{ FILE_OUTPUT "on_change = /bin/true && /bin/false\n", 5, "sh -c" },
 		{ FILE_OUTPUT "on_change = /no/such/program\n", 5, "no program" },
 		{ FILE_OUTPUT "check = /bin/true\n", 5, "has no {}" },
+		{ FILE_OUTPUT "check = /bin/test -s {} | cat\n", 5, "`|` is passed" },
+		{ FILE_OUTPUT "check = /no/such/program {}\n", 5, "no program" },
+		{ HEAD "render = /no/such/program\npath = /x\n", 3, "no program" },
+		{ HEAD "format = haproxy\npath = /x\nprefer = zone\n", 5, "nothing is nearer" },
 	};
 	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
 }

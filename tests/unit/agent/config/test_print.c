@@ -104,6 +104,72 @@ Test(config_print, secrets_are_masked)
 	config_unref(config);
 }
 
+/* Two sections of each kind that has names. */
+static const char every[] =
+	"[registry a]\nurl = dir:/a\n[registry b]\nurl = dir:/b\n"
+	"[listen a]\naddress = h:1\nunder = /**\n[listen b]\naddress = h:2\nunder = /**\n"
+	"[component a]\npath = /a\n[component b]\npath = /b\n"
+	"[endpoint a]\ncomponent = a\napi = x\nprotocol = p\naddress_type = uri\ndynamic = yes\n"
+	"[endpoint b]\ncomponent = a\napi = x\nprotocol = p\naddress_type = uri\ndynamic = yes\n"
+	"[dialect a]\ncomponent = a\ntype = nerve\npath = /g\n"
+	"[dialect b]\ncomponent = a\ntype = nerve\npath = /h\n"
+	"[check a]\ncomponent = a\ntype = ttl\n[check b]\ncomponent = b\ntype = ttl\n"
+	"[output a]\nfrom = /a\nformat = json\npath = /tmp/a\n"
+	"[output b]\nfrom = /b\nformat = json\npath = /tmp/b\n"
+	"[import a]\ntype = nerve\nfrom = /a\nas = /i\n"
+	"[import b]\ntype = nerve\nfrom = /b\nas = /j\n"
+	"[zone a.org]\n[zone b.org]\n"
+	"[container a]\nallow = /a\n[container b]\nallow = /b\n";
+static const char *const named[] = { "registry a", "registry b", "listen a", "listen b",
+	"component a", "endpoint a", "endpoint b", "dialect a", "dialect b", "component b",
+	"check a", "check b", "output a", "output b", "import a", "import b", "zone a.org",
+	"zone b.org", "container a", "container b" };
+enum { NAMED = sizeof(named) / sizeof(named[0]) };
+
+Test(config_print, each_section_is_printed_behind_those_without_a_name)
+{
+	static const char *const unnamed[] = { "agent", "registry", "cache", "dns", "xds",
+		"bridge" };
+	struct config *config = load(every);
+	char *text = print(config);
+	const char *at = text;
+	char header[40];
+	for (size_t i = 0; i < 6 + NAMED; i++) {
+		snprintf(header, sizeof(header), "\n\n[%s]\n", i < 6 ? unnamed[i] : named[i - 6]);
+		at = strstr(at, "\n\n[");
+		cr_assert_not_null(at, "no%s", header);
+		cr_expect_eq(strncmp(at, header, strlen(header)), 0, "%.30s, not %s", at, header);
+		at++;
+	}
+	cr_expect_null(strstr(at, "\n\n["));
+	free(text);
+	config_unref(config);
+}
+
+/* Whether the last section, which is a check, has this line. */
+static bool check_has(const char *options, const char *line)
+{
+	char text[200];
+	snprintf(text, sizeof(text), "[component]\npath = /a\n[check c]\n%s", options);
+	char printed[16384] = "";
+	struct config *config = load(text);
+	FILE *stream = fmemopen(printed, sizeof(printed), "w");
+	config_print(config, stream);
+	fclose(stream);
+	config_unref(config);
+	return strstr(strstr(printed, "[check c]\n"), line);
+}
+
+Test(config_print, a_section_has_the_options_of_its_type)
+{
+	cr_expect(check_has("type = ttl\n", "\ninterval = 10s\n"));
+	cr_expect(check_has("type = ttl\n", "\nwriter =\n"));
+	cr_expect_not(check_has("type = ttl\n", "\ncommand"));
+	cr_expect_not(check_has("type = ttl\n", "\ntarget"));
+	cr_expect(check_has("type = tcp\ntarget = h:1\n", "\ntarget = h:1\n"));
+	cr_expect_not(check_has("type = tcp\ntarget = h:1\n", "\nmethod"));
+}
+
 static void expect_summary(const char *text, const char *expected)
 {
 	struct config *config = load(text);
@@ -176,7 +242,51 @@ Test(config_print, a_difference_names_sections_and_options_without_secrets)
 			       "address_type = uri\naddress = http://h/\n",
 		"[{\"section\":\"endpoint e of b\",\"change\":\"added\"},"
 		"{\"section\":\"endpoint e of a\",\"change\":\"removed\"}]");
+	expect_difference("[agent]\nlog_level = warn\n", "[agent]\nlog_level = debug\n",
+		"[{\"section\":\"agent\",\"change\":\"changed\",\"key\":\"log_level\","
+		"\"from\":\"warn\",\"to\":\"debug\"}]");
 #undef TWO_COMPONENTS
+}
+
+/* The names of the sections with this change, each with a blank behind it. */
+static char *sections_with(const json_t *changes, const char *change)
+{
+	char *names = calloc(1, 1000);
+	size_t index;
+	json_t *item;
+	json_array_foreach (changes, index, item) {
+		if (strcmp(json_string_value(json_object_get(item, "change")), change) == 0) {
+			strcat(names, json_string_value(json_object_get(item, "section")));
+			strcat(names, " ");
+		}
+	}
+	return names;
+}
+
+Test(config_print, a_difference_has_sections_of_each_kind)
+{
+	char expected[1000] = "";
+	for (size_t i = 0; i < NAMED; i++) {
+		bool owned = strncmp(named[i], "endpoint", 8) == 0 ||
+			strncmp(named[i], "dialect", 7) == 0;
+		strcat(strcat(strcat(expected, named[i]), owned ? " of a" : ""), " ");
+	}
+	struct config *none = load("");
+	struct config *all = load(every);
+	json_t *coming = config_difference(none, all);
+	json_t *going = config_difference(all, none);
+	char *added = sections_with(coming, "added");
+	char *removed = sections_with(going, "removed");
+	cr_expect_str_eq(added, expected);
+	cr_expect_str_eq(removed, expected);
+	cr_expect_eq(json_array_size(coming), NAMED);
+	cr_expect_eq(json_array_size(going), NAMED);
+	free(added);
+	free(removed);
+	json_decref(coming);
+	json_decref(going);
+	config_unref(none);
+	config_unref(all);
 }
 
 #define BASE_COMPONENT "[component]\npath = /a\n"

@@ -391,6 +391,13 @@ Test(config_value, status_ranges)
 	err_clear(&shown);
 	(void)!config_parse_status_ranges("x", 1, 255, &edges, &count, &shown);
 	cr_expect_str_eq(shown.msg, "write numbers from 1 to 255 and ranges of them: 1, 3-5");
+	static const char *const without_a_number[] = { "-", "-5", "0-", "0, -5", "0-x" };
+	for (size_t i = 0; i < sizeof(without_a_number) / sizeof(without_a_number[0]); i++) {
+		struct err why = ERR_INIT;
+		cr_expect_eq(config_parse_status_ranges(
+				     without_a_number[i], 0, 255, &ranges, &count, &why),
+			BERTH_FAILED, "%s", without_a_number[i]);
+	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(config_parse_status_ranges(bad[i], 100, 599, &ranges, &count, &why),

@@ -1,5 +1,6 @@
 /* Values beyond their type: what each option takes, up to its bounds. */
 #include <criterion/criterion.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,8 @@ static const struct {
 		{ "URI", "x-", "x", "y-a", "uris", "ur" } },
 	{ "URI", config_verify_uri,
 		{ "http://a", "a:b", "urn:x:1", "h2+x.y-z:a", "h:80a", "localhost:", "a:1b/2" },
-		{ "a", "localhost:8080", "localhost:8080/x", "1a:b", "+a:b", ":a", "a/b:c", "-:x",
-			"", "http//a" } },
+		{ "a", "localhost:8080", "localhost:8", "localhost:8080/x", "1a:b", "+a:b", ":a",
+			"a/b:c", "-:x", "", "http//a" } },
 	{ "check type", config_verify_check_type, { "http", "tcp", "x" }, { "https" } },
 	{ "regex", config_verify_regex, { "^a$", "(a|b)+", "[0-9]" }, { "(", "[", "a{2" } },
 	{ "method", config_verify_method, { "GET", "A", "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEF" },
@@ -73,7 +74,7 @@ static const struct {
 	{ "host", config_verify_host, { "a", "h.example.org:80", "[::1]:1", "a_b-c", "A1" },
 		{ "a b", "a/b", "a@b", "\xc3\xbc" } },
 	{ "attribute", config_verify_attribute_name,
-		{ "a", "A.b_c-1:d", "\xc3\xbc", "types", "externals", "yarn:ip",
+		{ "a", "A.b_c-1:d", "\xc3\xbc", "\xc4\x80", "types", "externals", "yarn:ip",
 			TWO_HUNDRED_FIFTY "01234" },
 		{ "", "a b", "a/b", "a@b", "type", "external", "internal", "description", "yarn:id",
 			"yarn:persistence", "berth:health", TWO_HUNDRED_FIFTY "012345" } },
@@ -135,6 +136,19 @@ Test(config_verify, each_value_is_good_or_bad_with_a_reason)
 			cr_expect_neq(*err.msg, '\0');
 		}
 	}
+}
+
+Test(config_verify, a_wrong_regular_expression_has_the_reason_of_the_library)
+{
+	regex_t compiled;
+	char reason[128];
+	struct err err = ERR_INIT;
+	int why = regcomp(&compiled, "(", REG_EXTENDED);
+	cr_assert_neq(why, 0);
+	regerror(why, &compiled, reason, sizeof(reason));
+	cr_expect_eq(config_verify_regex("(", &err), BERTH_FAILED);
+	cr_expect_not_null(strstr(err.msg, ": "));
+	cr_expect_str_eq(strstr(err.msg, ": ") + 2, reason);
 }
 
 Test(config_verify, users_and_groups_have_names_or_numbers)
