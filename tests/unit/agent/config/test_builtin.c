@@ -63,6 +63,8 @@ static const struct {
 	{ "lo", IFF_UP | IFF_LOOPBACK, "127.0.0.1" },
 	{ "lo", IFF_UP | IFF_LOOPBACK, "::1" },
 	{ "none0", IFF_UP, NULL },
+	{ "tun0", IFF_UP, "::" },
+	{ "tun0", IFF_UP, "::1" },
 	{ "down0", 0, "10.0.0.1" },
 	{ "down0", 0, "2001:db8::1" },
 	{ "eth-0", IFF_UP, "10.0.0.2" },

@@ -258,6 +258,8 @@ static const char *const meant[] = {
 	"[registry]\n[registry east]\nurl = dir:/e\n",
 	"[registry east]\nurl = dir:/e\n[registry]\nurl = dir:/r\n",
 	"[cache]\nwarm = /a\n",
+	"[import a]\ntype = nerve\nfrom = /f\nas = /g\n",
+	"[bridge]\ncontainers = /run/c\n[container a]\nallow = /a\n",
 	"[agent]\nlisten = 127.0.0.1:1\n",
 	"[listen a]\naddress = 127.0.0.1:1\nunder = /a/**\n",
 	"[output o]\nfrom = /users/a/b\nformat = json\npath = /tmp/o\n",
@@ -303,6 +305,21 @@ Test(doubt, is_not_cast_on_what_is_meant)
 		load(meant[i], &problems);
 		cr_expect_eq(problems.count, 0, "%s: %s", meant[i],
 			problems.count ? problems.items[0].message : "");
+		config_problems_finish(&problems);
+	}
+}
+
+Test(doubt, is_cast_once)
+{
+	static const char *const once[] = { "[zone a.org]\n", "[agent]\nlog_level = info\n",
+		"[bridge]\ncontainers = /run/c\n[container a]\nrate = 1\n",
+		"[bridge]\ncontainers = /run/c\n",
+		"[registry east]\nurl = dir:/e\n[registry west]\nurl = dir:/w\n",
+		"[dns]\nlisten = 127.0.0.1:5353\nforward = 127.0.0.1:5353, 127.0.0.1:5353\n" };
+	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
+		struct config_problems problems;
+		load(once[i], &problems);
+		cr_expect_eq(problems.count, 1, "%zu for %s", problems.count, once[i]);
 		config_problems_finish(&problems);
 	}
 }

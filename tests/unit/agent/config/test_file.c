@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/config_stage.h"
 #include "tests/support/descriptors.h"
@@ -135,6 +136,27 @@ Test(config_file, a_directory_is_read_in_the_order_of_names)
 	struct config *config = load_path(path_of("conf.d"));
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
 	config_unref(config);
+}
+
+Test(config_file, a_directory_may_be_written_with_its_slash)
+{
+	write_file("conf.d/a.ini", "[agent]\nlog_level = loud\n");
+	char expected[600];
+	snprintf(expected, sizeof(expected), "%s", path_of("conf.d/a.ini"));
+	struct config_problems problems = fail_path(path_of("conf.d/"));
+	cr_expect_str_eq(problems.items[0].file, expected);
+	config_problems_finish(&problems);
+	problems = fail_path(path_of("conf.d"));
+	cr_expect_str_eq(problems.items[0].file, expected);
+	config_problems_finish(&problems);
+}
+
+Test(config_file, a_file_in_the_place_of_conf_d_is_none_of_ours)
+{
+	cr_assert_eq(rmdir(path_of("conf.d")), 0);
+	config_unref(load("[agent]\n"));
+	write_file("conf.d", "[nonsense]\n");
+	config_unref(load("[agent]\n"));
 }
 
 Test(config_file, mistakes_name_their_own_file)

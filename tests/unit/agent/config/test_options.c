@@ -162,3 +162,80 @@ Test(config_options, secrets_are_masked_in_families)
 	};
 	expect_keys(keys, masks_secrets);
 }
+
+/* ---- what a key or a section means by its name ---- */
+
+Test(config_options, a_section_is_found_by_its_kind_and_whether_it_has_a_name)
+{
+	static const struct {
+		const char *kind;
+		const char *name;
+		int section; /* -1: none */
+	} cases[] = { { "registry", "", CONFIG_REGISTRY }, { "registry", "east", CONFIG_FURTHER },
+		{ "agent", "", CONFIG_AGENT }, { "agent", "x", CONFIG_AGENT },
+		{ "component", "", CONFIG_COMPONENT }, { "component", "x", CONFIG_COMPONENT },
+		{ "container", "", CONFIG_CONTAINER }, { "check", "", CONFIG_CHECK },
+		{ "checks", "", -1 }, { "", "", -1 }, { "Agent", "", -1 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct config_section_type *type = config_section_type_find(
+			cases[i].kind, cases[i].name);
+		cr_expect_eq(type ? (int)(type - config_sections) : -1, cases[i].section, "%s %s",
+			cases[i].kind, cases[i].name);
+	}
+}
+
+Test(config_options, a_key_has_a_number_or_a_name_behind_it_where_the_table_says)
+{
+	static const struct {
+		const char *key;
+		int number; /* -1: it is not an address */
+	} cases[] = { { "address", 0 }, { "address.0", 0 }, { "address.2", 2 },
+		{ "address.10", 10 }, { "address.9999", 9999 }, { "address.10000", -1 },
+		{ "address.", -1 }, { "address.00", -1 }, { "address.01", -1 }, { "address.x", -1 },
+		{ "address.2x", -1 }, { "address.-1", -1 }, { "address2", -1 }, { "addres", -1 },
+		{ "address_type", -1 }, { "", -1 } };
+	const struct config_section_type *endpoint = &config_sections[CONFIG_ENDPOINT];
+	const struct config_option *address = config_option_find(endpoint, "address");
+	cr_assert_not_null(address);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct config_option *found = config_option_find(endpoint, cases[i].key);
+		cr_expect_eq(config_option_number(address, cases[i].key), cases[i].number, "%s",
+			cases[i].key);
+		cr_expect_eq(found == address, cases[i].number >= 0, "%s", cases[i].key);
+	}
+	const struct config_section_type *check = &config_sections[CONFIG_CHECK];
+	cr_expect_str_eq(config_option_find(check, "env.A")->key, "env");
+	cr_expect_null(config_option_find(check, "env"));
+	cr_expect_null(config_option_find(check, "envA"));
+	cr_expect_null(config_option_find(check, "interval.1"));
+	cr_expect_null(config_option_find(check, "intervals"));
+}
+
+Test(config_options, the_nearest_section_is_the_first_that_is_written_most_alike)
+{
+	for (int i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		char kind[32];
+		snprintf(kind, sizeof(kind), "%sx", config_sections[i].kind);
+		cr_expect_str_eq(config_section_type_nearest(kind), config_sections[i].kind);
+	}
+	cr_expect_str_eq(config_section_type_nearest("xns"), "dns", "[xds] is as near");
+}
+
+Test(config_options, the_nearest_key_is_the_first_that_is_written_most_alike)
+{
+	static const struct {
+		enum config_section_kind section;
+		const char *key;
+		const char *nearest;
+	} cases[] = { { CONFIG_AGENT, "soket", "socket" }, { CONFIG_AGENT, "zoer", "user" },
+		{ CONFIG_CHECK, "en.no_privileges", "env.NAME" },
+		{ CONFIG_COMPONENT, "atribute.damping_suppress", "attribute.NAME" },
+		{ CONFIG_ENDPOINT, "adress.protocol", "address" },
+		{ CONFIG_CHECK, "interval.1", "interval" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char nearest[64];
+		config_option_nearest(
+			&config_sections[cases[i].section], cases[i].key, nearest, sizeof(nearest));
+		cr_expect_str_eq(nearest, cases[i].nearest, "%s", cases[i].key);
+	}
+}

@@ -161,6 +161,10 @@ Test(config_origin, the_agents_user_may_own_it_while_all_commands_run_as_this_us
 	write_text(FOR_NOBODY CHECK("nobody"));
 	give(NOBODY);
 	expect(NULL);
+	write_text(FOR_NOBODY CHECK("nobody") "[check two]\ntype = ttl\n");
+	expect(NULL);
+	write_text(FOR_NOBODY CHECK("nobody") "[check two]\ncommand = /bin/true\nuser = root\n");
+	expect("it belongs to user 65534, and not to root; give file");
 	write_text(FOR_NOBODY CHECK("root"));
 	expect("it belongs to user 65534, and not to root; give file");
 	give(STRANGER);
@@ -186,4 +190,21 @@ Test(config_origin, others_than_root_and_the_agents_user_are_warned)
 		NULL));
 	config_problems_finish(&problems);
 	config_unref(config);
+}
+
+Test(config_origin, the_agents_user_refuses_what_others_could_have_written)
+{
+	rights_needed("users");
+	write_text(FOR_NOBODY);
+	chmod(path, 0666);
+	chmod(folder, 0755);
+	cr_assert(zero(int, seteuid(NOBODY)));
+	struct config *config = NULL;
+	struct config_problems problems = { 0 };
+	int code = config_load_trusted(&config, path, &problems);
+	cr_assert(zero(int, seteuid(0)));
+	cr_assert(eq(int, code, BERTH_FAILED));
+	cr_expect(eq(ptr, config, NULL));
+	cr_expect(eq(sz, problems.error_count, 1U));
+	config_problems_finish(&problems);
 }
