@@ -205,7 +205,7 @@ static void doubt_longer_than_interval(struct config_builder *builder,
 {
 	struct err doubt = ERR_INIT;
 	if (!*config_given(section, key) || !*config_given(section, "interval") ||
-		config_is_bad(section, "interval") || value_ms <= interval_ms) {
+		value_ms <= interval_ms) {
 		return;
 	}
 	err_set(&doubt, BERTH_FAILED, "%.9gs is longer than `interval`, %.9gs: %s",

@@ -105,10 +105,10 @@ static void doubt_domain(struct config_builder *builder, const struct config_sec
 {
 	static const char *const reserved[] = { "local", "localhost", "invalid", "arpa" };
 	const char *domain = builder->config->dns.domain;
-	const char *dot = domain ? strrchr(domain, '.') : NULL;
+	const char *dot = strrchr(domain, '.');
 	const char *top = dot ? dot + 1 : domain;
 	struct err doubt = ERR_INIT;
-	for (size_t i = 0; top && i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
 		if (strcmp(top, reserved[i]) == 0) {
 			err_set(&doubt, BERTH_FAILED,
 				"resolvers do not ask a server like this one for names below %s",

@@ -133,6 +133,7 @@ Test(config, each_type_of_check_is_complete)
 	cr_expect_eq(checks[1].type, CONFIG_CHECK_TCP);
 	cr_expect_str_eq(checks[1].target_host, "::1");
 	cr_expect_str_eq(checks[1].target_port, "80");
+	cr_expect_str_eq(checks[1].target_path, "");
 	cr_assert_eq(checks[1].send_len, 5);
 	cr_expect_eq(memcmp(checks[1].send, "A\r\n\0\\", 5), 0);
 	cr_expect_eq(checks[1].expect_len, 1);

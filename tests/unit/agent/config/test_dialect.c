@@ -33,7 +33,14 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 		{ HOME HTTP "[dialect d]\n", 8, "needs `type`" },
 		{ HOME HTTP "[dialect d]\ntype = consul\n", 9, "registrar, serverset" },
 		{ HOME "[dialect d]\ntype = nerve\npath = /g\n", 3, "needs an [endpoint]" },
-		{ REGISTRAR "domain = web.example\n", 8, "host_type" },
+		{ REGISTRAR "domain = web.example\n", 8, "needs `host_type`" },
+		{ REGISTRAR "host_type = host\n", 8, "needs `domain`" },
+		{ DIALECT("serverset"), 8, "needs `path`" },
+		{ DIALECT("nerve"), 8, "needs `path`" },
+		{ DIALECT("curator") "service = w\n", 8, "needs `base`" },
+		{ DIALECT("curator") "base = /s\n", 8, "needs `service`" },
+		{ DIALECT("serverset") "path = /g\nadditional = http, admin\n", 11,
+			"no [endpoint admin]" },
 		{ REGISTRAR REGISTRAR_KEYS "path = /g\n", 12, "type = registrar" },
 		{ REGISTRAR REGISTRAR_KEYS "endpoint = rest\n", 12, "no [endpoint rest]" },
 		{ REGISTRAR "host_type = host\ndomain = web\n", 11, "one label" },
@@ -243,6 +250,22 @@ Test(config_dialect, an_instance_is_where_its_endpoint_is)
 	cr_expect_str_eq(made.dialect->pairs[1].value, "b");
 	cr_expect_str_eq(made.dialect->instance_id, "b", "the component's name");
 	unmake(&made);
+}
+
+Test(config_dialect, defaults_are_for_what_is_not_written)
+{
+	char *host = config_short_host_name();
+	struct made made = make(REGISTRAR REGISTRAR_KEYS, NULL);
+	cr_expect_str_eq(made.dialect->host_name, host);
+	unmake(&made);
+	made = make(DIALECT("spring") "service = web\nbase = /s\ninstance_id = i\n", NULL);
+	cr_expect_str_eq(made.dialect->base, "/s");
+	cr_expect_str_eq(made.dialect->instance_id, "i");
+	unmake(&made);
+	made = make(DIALECT("nerve") "path = /g\ninstance_id = i\n", NULL);
+	cr_expect_str_eq(made.dialect->instance_id, "i");
+	unmake(&made);
+	free(host);
 }
 
 Test(config_dialect, a_spring_instance_has_an_id_that_stays)

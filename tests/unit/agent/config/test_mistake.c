@@ -84,6 +84,11 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		  "127.0.0.1:6 127.0.0.1:7 127.0.0.1:8 127.0.0.1:9 127.0.0.1:10 127.0.0.1:11 "
 		  "127.0.0.1:12 127.0.0.1:13 127.0.0.1:14 127.0.0.1:15 127.0.0.1:16 127.0.0.1:17\n",
 			2, "at most 16" },
+		{ "[dns]\nlisten = 127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:2\n", 2,
+			"127.0.0.1:2 twice" },
+		{ "[dns]\nlisten = 127.0.0.1:1, 127.0.0.1:1, 127.0.0.1:1\n", 2,
+			"127.0.0.1:1 twice" },
+		{ "[dns]\nforward = 192.0.2.1:53, none\n", 2, "`none` has no other server" },
 		{ "[dns]\ndomain = .berth\n", 2, "not a domain" },
 		{ "[dns]\ndomain = Berth\n", 2, "not a domain" },
 		{ "[dns]\nforward = system, 192.0.2.1:53\n", 2, "no other server next to it" },

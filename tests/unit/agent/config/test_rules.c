@@ -168,3 +168,101 @@ Test(config_rules, a_component_has_a_limit_of_endpoints)
 	fclose(stream);
 	free(text);
 }
+
+/* ---- checks ---- */
+
+#define COMMAND COMPONENT CHECK "command = x\n"
+
+Test(config_rules, a_window_is_judged_by_values_that_are_good)
+{
+	check_one(COMMAND "window = 1ms\nfall = x\n", 9, "between 1 and 1000");
+	check_one(COMMAND "window = 15s\nfast_interval = 5x\n", 9, "unit");
+	check_one(COMMAND "window = 15s\ninterval = 5x\n", 9, "unit");
+	check_one(COMMAND "window = 20s\n", 8,
+		"`fall` = 3 failures, which `interval` = 10s sets apart: it must be longer than "
+		"20s");
+	check_one(COMMAND "window = 250ms\nfast_interval = 250ms\nfall = 2\n", 8,
+		"`fast_interval` = 0.25s sets apart: it must be longer than 0.25s");
+}
+
+Test(config_rules, a_check_has_what_its_type_needs)
+{
+	check_one(COMPONENT CHECK "type = command\n", 6, "needs `command`");
+	check_one(COMPONENT CHECK "type = http\n", 6, "needs `target`");
+	check_one(COMPONENT CHECK "command =\n", 6, "needs `type`");
+	check_one(COMPONENT CHECK "type = tcp\ntarget = ${UNSET_HERE}\n", 8, "UNSET_HERE");
+	check_one(COMPONENT CHECK "type = tcp\ntarget = h:0\n", 8, "from 1 to 65535");
+	check_one(COMPONENT CHECK "type = tcp\ntarget = unix:\n", 8, "absolute path");
+	check_one(COMPONENT CHECK "type = tcp\ntarget = unix:80\n", 8, "absolute path");
+	check_one(COMPONENT CHECK "type = http\ntarget = http://unix:80/x\n", 8, "absolute path");
+	check_one(COMPONENT CHECK "type = http\ntarget = http://unix:s:/x\n", 8, "absolute path");
+}
+
+/* The path of a socket has this many bytes at most. */
+enum { SOCKET_BYTES = 107 };
+
+Test(config_rules, a_check_may_be_of_a_socket_with_the_longest_path)
+{
+	for (int more = 0; more < 2; more++) {
+		char tcp[300];
+		char http[300];
+		snprintf(tcp, sizeof(tcp), COMPONENT CHECK "type = tcp\ntarget = unix:/%0*d\n",
+			SOCKET_BYTES - 1 + more, 0);
+		snprintf(http, sizeof(http),
+			COMPONENT CHECK "type = http\ntarget = http://unix:/%0*d:/x\n",
+			SOCKET_BYTES - 1 + more, 0);
+		if (more) {
+			check_one(tcp, 8, "at most 107 bytes");
+			check_one(http, 8, "at most 107 bytes");
+			continue;
+		}
+		struct config *config = load(http);
+		cr_expect_eq(strlen(config->checks[0].target_host), SOCKET_BYTES);
+		cr_expect_str_eq(config->checks[0].target_path, "/x");
+		cr_expect_str_eq(config->checks[0].target_port, "");
+		config_unref(config);
+		config = load(tcp);
+		cr_expect_eq(strlen(config->checks[0].target_host), SOCKET_BYTES);
+		config_unref(config);
+	}
+	struct config *config = load(COMPONENT CHECK "type = http\ntarget = http://unix:/s\n");
+	cr_expect_str_eq(config->checks[0].target_host, "/s");
+	cr_expect_str_eq(config->checks[0].target_path, "/");
+	config_unref(config);
+}
+
+Test(config_rules, the_endpoints_of_a_check_are_of_its_components)
+{
+	check_one(TWO AN_ENDPOINT("x", "a") AN_ENDPOINT("y", "a") AN_ENDPOINT(
+			  "z", "b") "[check c]\ncomponent = a, b\nendpoints = y, x\ncommand = x\n",
+		25, "names no endpoint of [component b]");
+	check_one(TWO AN_ENDPOINT("x", "a") "[check c]\ncomponent = b, a\nendpoints = x\n"
+					    "command = x\n",
+		13, "names no endpoint of [component b]");
+	check_one(TWO "[check c]\ncomponent = b, a, a\ncommand = x\n", 6, "names a twice");
+	struct config_problems problems = fail(TWO AN_ENDPOINT("x", "a") AN_ENDPOINT(
+		"z", "b") "[check c]\ncomponent = b, a\nendpoints = z, w, v\ncommand = x\n");
+	cr_expect_eq(problems.count, 2);
+	check_problem(&problems, 1, "a.ini", 19, "none of its components has [endpoint v]");
+	config_problems_finish(&problems);
+	config_unref(load(TWO AN_ENDPOINT("x", "a") AN_ENDPOINT("y", "a") AN_ENDPOINT(
+		"z", "b") "[check c]\ncomponent = a, b\nendpoints = z, y\ncommand = x\n"));
+}
+
+Test(config_rules, a_shell_has_no_variable_twice)
+{
+	static const char *const own[] = { "BERTH_HOSTNAME", "A", "BERTH_IP_lo" };
+	struct config *config = load(COMPONENT CHECK
+		"shell = yes\ncommand = x\nenv.BERTH_HOSTNAME = mine\nenv.A = mine\n"
+		"env.BERTH_IP_lo = mine\n");
+	const struct config_check *check = &config->checks[0];
+	for (size_t i = 0; i < 3; i++) {
+		size_t count = 0;
+		for (size_t j = 0; j < check->environment_count; j++) {
+			count += strcmp(check->environment[j].name, own[i]) == 0;
+		}
+		cr_expect_eq(count, 1, "%s", own[i]);
+		cr_expect_str_eq(check->environment[i].value, "mine");
+	}
+	config_unref(config);
+}
