@@ -206,7 +206,7 @@ static size_t syntax_len(const char *at, bool begins_word)
 		return strncmp(at, "~/", 2) == 0 ? 2 : 0;
 	}
 	/* An & or ; within a word is more likely part of a URL. */
-	bool ends_word = at[1] == '\0' || strchr(BLANKS, at[1]);
+	bool ends_word = strchr(BLANKS, at[1]); /* which finds the end of the line, too */
 	return (*at == ';' || *at == '&' || *at == '|') && ends_word ? 1 : 0;
 }
 

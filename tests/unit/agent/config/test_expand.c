@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,6 +126,57 @@ Test(config_expand, a_default_is_for_what_a_machine_lacks)
 	expect("${UNSET:-a}}", "a}");
 	expect("${UNSET:-a$}b", "a$b");
 	expect("${UNSET:-$$}", "$");
+}
+
+Test(config_expand, one_dollar_is_expanded_alone)
+{
+	static const struct {
+		const char *text;
+		const char *expanded; /* NULL: a mistake */
+		size_t len;           /* of what it takes */
+	} cases[] = { { "${NAME} ${NAME}", "value", 7 }, { "$$$", "$", 2 }, { "$x", "$", 1 },
+		{ "$", "$", 1 }, { "${EMPTY}x", "", 8 }, { "${UNSET:- a }", " a ", 13 },
+		{ "${BLANKS}", "  a b\t", 9 }, { "${UNSET} x", NULL, 0 }, { "${LINES}", NULL, 0 },
+		{ "${NAME", NULL, 0 }, { "${NAME:x}", NULL, 0 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buffer to;
+		struct err err = ERR_INIT;
+		const char *end = NULL;
+		buffer_init(&to, 100);
+		buffer_append_text(&to, "<");
+		int code = config_expand_dollar(&to, cases[i].text, &end, &err);
+		cr_expect_eq(code == 0, cases[i].expanded != NULL, "%s", cases[i].text);
+		cr_expect_eq(err.code, code);
+		cr_expect_eq(buffer_text(&to)[0], '<');
+		cr_expect_str_eq(buffer_text(&to) + 1, cases[i].expanded ? cases[i].expanded : "");
+		cr_expect(code || end == cases[i].text + cases[i].len, "%s", cases[i].text);
+		buffer_finish(&to);
+	}
+}
+
+Test(config_expand, one_dollar_has_the_limits_of_a_value)
+{
+	enum { MOST = 256 * 1024 };
+	char deep[300] = "";
+	for (int i = 0; i < 16; i++) {
+		strcat(deep, "${UNSET:-");
+	}
+	strcat(deep, "x}}}}}}}}}}}}}}}}");
+	char *text = malloc(MOST + 2);
+	memset(text, 'x', MOST + 2);
+	text[MOST + 1] = '\0';
+	struct buffer to;
+	const char *end;
+	for (int i = 0; i < 3; i++) {
+		struct err err = ERR_INIT;
+		buffer_init(&to, SIZE_MAX);
+		setenv("LONG", text + (i == 0), 1);
+		int code = config_expand_dollar(&to, i == 2 ? deep : "${LONG}", &end, &err);
+		cr_expect_eq(code, i == 1 ? BERTH_LIMIT_EXCEEDED : 0);
+		cr_expect_eq(to.len, i == 0 ? (size_t)MOST : i == 1 ? 0 : 1);
+		buffer_finish(&to);
+	}
+	free(text);
 }
 
 Test(config_expand, the_inverse)
