@@ -56,6 +56,25 @@ Test(config_file, a_line_longer_than_64_KiB_is_refused_and_the_next_ones_are_rea
 	free(text);
 }
 
+Test(config_file, a_line_of_any_length_takes_nothing_of_the_next_one)
+{
+	char *text;
+	for (int len = 1; len < 450; len++) {
+		cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\nauth = none\n", len, 0), 0);
+		struct config *config = load(text);
+		cr_expect_eq(strlen(config->registry.realm), len);
+		cr_expect_str_eq(config->registry.auth, "none");
+		config_unref(config);
+		free(text);
+	}
+	cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\nsoket = x\n", 200000, 0), 0);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 2);
+	check_problem(&problems, 0, "a.ini", 2, "200008 bytes");
+	config_problems_finish(&problems);
+	free(text);
+}
+
 Test(config_file, an_indented_line_is_a_key_of_its_own)
 {
 	struct config *config = load("[agent]\n  drain_delay = 1s\n\tlog_level = debug\n");
@@ -81,7 +100,8 @@ Test(config_file, a_long_section_name_is_kept_whole)
 Test(config_file, line_ends_and_a_byte_order_mark_do_not_matter)
 {
 	struct config *config = load(
-		"\xef\xbb\xbf[agent]\r\nlog_level = warn\r\n# remark\r\n\r\nlog_format = json");
+		"\xef\xbb\xbf[agent]\r\nlog_level = warn\r\n# remark\r\n; socket = x\r\n"
+		"\r\nlog_format = json");
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_WARN);
 	cr_expect(config->agent.log_json);
 	config_unref(config);
