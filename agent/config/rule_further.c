@@ -62,7 +62,7 @@ static void refuse_net(struct config_builder *builder, const struct config_secti
 		config_report(builder, section, config_section_find(section, key),
 			"`%s`: %s is below " CONFIG_NET
 			", which stands for further registries: they can be read only",
-			config_lacks(section, key) ? "path" : key, path);
+			key, path);
 	}
 }
 

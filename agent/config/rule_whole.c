@@ -57,7 +57,7 @@ static bool has_work(const struct config_builder *builder)
 
 void config_rule_whole(struct config_builder *builder)
 {
-	if (builder->source->file_count > 0 && !has_work(builder)) {
+	if (!has_work(builder)) {
 		config_problems_warn(builder->source->problems, builder->source->files[0], 0,
 			"there is nothing to do: no [component], no [output], and no [registry] "
 			"whose look-ups the agent could answer");

@@ -194,6 +194,13 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 			"which `fast_interval` = 5s" },
 		{ COMPONENT CHECK "command = x\nwindow = 15s\ninterval = 5x\n", 9, "30s" },
 		{ COMPONENT CHECK "type = ttl\nwriter = root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = usex:root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = users:root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = groux:root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = groups:root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = :root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = ttl\nwriter = user:no-such-user\n", 8, "no user" },
+		{ COMPONENT CHECK "type = ttl\nwriter = group:no-such-group\n", 8, "no group" },
 		{ COMPONENT CHECK "type = tcp\ntarget = a:1\nsend = \\q\n", 9, "backslash" },
 		{ "[component]\nuser = a\nservice_class = s\ninstance = i\nid = ___\n", 5,
 			"no name for the component can be made from its id" },
@@ -300,6 +307,47 @@ Test(config_mistake, a_socket_path_longer_than_the_kernel_takes_is_refused)
 	config_unref(load(text));
 	snprintf(text, sizeof(text), "[agent]\nsocket = /%0107d\n", 0);
 	check_one(text, 2, "at most 107");
+}
+
+Test(config_mistake, a_long_value_or_key_is_shown_in_part)
+{
+#define SIXTY TEN TEN TEN TEN TEN TEN
+	check_one("[agent]\nlog_level = " SIXTY "\n", 2, "`log_level = " SIXTY "`: write");
+	check_one("[agent]\nlog_level = " SIXTY "0\n", 2, "`log_level = " SIXTY "…`: write");
+	check_one("[agent]\n" SIXTY "0 = x\n", 2, "[agent] has no key `" SIXTY "`");
+	check_one("[" SIXTY "0]\n", 1, "there is no section [" SIXTY "]; ");
+#undef SIXTY
+}
+
+Test(config_mistake, an_option_of_another_type_is_one_mistake_at_most)
+{
+	check_one(COMPONENT CHECK "command = x\nexpect_status = 9\n", 8, "100 to 599");
+	check_one(COMPONENT CHECK "command = x\nexpect_status = 200\nmethod =\n", 8,
+		"`expect_status` means nothing to a check of `type = command`");
+	config_unref(load(COMPONENT CHECK "command = x\nexpect_status =\nmethod =\n"));
+}
+
+Test(config_mistake, each_section_and_key_that_is_there_again_is_a_mistake)
+{
+	struct config_problems problems = fail(
+		"[agent]\nsocket = /a\n[agent]\n[cache]\n[agent]\n[registry]\nrealm = a\n"
+		"realm = b\nrealm = c\n");
+	cr_expect_eq(problems.count, 4);
+	check_problem(&problems, 0, "a.ini", 3, "[agent] is here a second time, first in line 1");
+	check_problem(&problems, 1, "a.ini", 5, "[agent] is here a second time, first in line 3");
+	check_problem(&problems, 2, "a.ini", 8, "`realm` is here a second time, first in line 7");
+	check_problem(&problems, 3, "a.ini", 9, "`realm` is here a second time, first in line 7");
+	config_problems_finish(&problems);
+	check_one("[component a]\npath = /a\n[component a]\n", 3, "[component a] is here");
+}
+
+Test(config_mistake, a_text_longer_than_its_option_takes_is_refused)
+{
+	char text[1200];
+	snprintf(text, sizeof(text), COMPONENT "description = %01024d\n", 0);
+	config_unref(load(text));
+	snprintf(text, sizeof(text), COMPONENT "description = %01025d\n", 0);
+	check_one(text, 6, "has 1025 bytes; at most 1024 are allowed");
 }
 
 Test(config_mistake, an_auth_file_that_others_can_read_is_refused)

@@ -78,6 +78,11 @@ Test(config_print, the_printed_configuration_loads_to_the_same)
 	cr_expect_str_eq(again->components[0].attributes[0].value, "${HOME} $HOME $$");
 	cr_expect_str_eq(again->registry.system_accounts, "");
 	cr_expect_eq(again->cache.max_size_bytes, 65537);
+	cr_expect_not_null(strstr(text, "\naddress.1 = h:1\naddress.2 = [::1]:2\n"));
+	cr_expect_not_null(strstr(text, "\nmax_stale = 1h\n"));
+	cr_expect_not_null(strstr(text, "\ndamping_reuse = 0.125\n"));
+	cr_expect_not_null(strstr(text, "\nwriter = group:root\n"));
+	cr_expect_not_null(strstr(text, "\nwriter = user:root\n"));
 	cr_expect_eq(memcmp(again->checks[1].send, " a\r\n\0\\  ", 8), 0);
 	free(text);
 	free(text_again);
@@ -168,6 +173,19 @@ Test(config_print, a_section_has_the_options_of_its_type)
 	cr_expect_not(check_has("type = ttl\n", "\ntarget"));
 	cr_expect(check_has("type = tcp\ntarget = h:1\n", "\ntarget = h:1\n"));
 	cr_expect_not(check_has("type = tcp\ntarget = h:1\n", "\nmethod"));
+}
+
+#define AN_OUTPUT "[output o]\nfrom = /a\nformat = json\npath = /x\n"
+
+Test(config_print, a_value_that_is_not_set_is_shown_as_nothing)
+{
+	cr_expect(check_has("type = ttl\n", "\nwindow =\n"));
+	cr_expect(check_has("type = ttl\nwindow = 1ms\n", "\nwindow = 1ms\n"));
+	cr_expect(check_has("type = ttl\n", "\nstart_grace = 0s\n"));
+	cr_expect(check_has("command = x\n", "\ncommand = x\n"));
+	cr_expect(check_has("command = x\n", "\nuser =\n"));
+	cr_expect(check_has("command = x\n" AN_OUTPUT, "\nmode =\n"));
+	cr_expect(check_has("command = x\n" AN_OUTPUT "mode = 0001\n", "\nmode = 0001\n"));
 }
 
 static void expect_summary(const char *text, const char *expected)
@@ -323,6 +341,11 @@ Test(config_print, every_change_of_a_check_is_seen)
 		BASE_CHECK "cwd = /tmp\n",
 		"[check c]\ntype = ttl\n",
 	};
+	struct config *one = load(BASE_COMPONENT BASE_CHECK "env.A = x\n");
+	struct config *two = load(BASE_COMPONENT BASE_CHECK "env.B = x\n");
+	cr_expect_not(config_check_equal(&one->checks[0], &two->checks[0]), "another name");
+	config_unref(one);
+	config_unref(two);
 	struct config *base = load(BASE_COMPONENT BASE_CHECK);
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		char text[300];

@@ -87,6 +87,24 @@ Test(config_rules, each_path_below_net_is_of_a_registry_that_there_is)
 					"failover = /net/east, /a\n"));
 }
 
+Test(config_rules, a_path_below_net_leads_to_its_registry)
+{
+	static const struct {
+		const char *path;
+		int registry; /* -1: none */
+	} cases[] = { { "/net/east", 0 }, { "/net/east/a/b", 0 }, { "/net/west", 1 },
+		{ "/net/west/**", 1 }, { "/net", -1 }, { "/net/", -1 }, { "/net/eas", -1 },
+		{ "/net/easts", -1 }, { "/net/wesx/a", -1 }, { "/nets/east", -1 }, { "/a", -1 },
+		{ "/", -1 } };
+	struct config *config = load(EAST_AND_WEST);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct config_registry *found = config_further_at(config, cases[i].path);
+		cr_expect_eq(found ? (int)(found - config->further) : -1, cases[i].registry, "%s",
+			cases[i].path);
+	}
+	config_unref(config);
+}
+
 #define HOSTED "[registry]\nurl = host:/run/berth\n"
 
 Test(config_rules, a_container_whose_host_announces_has_no_more_than_records)
