@@ -1,7 +1,4 @@
-/*
- * The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by
- * lib/registry/zookeeper/worker_process.c.
- */
+/* The worker's main thread: from the hello of the agent to the end of one of them. */
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/registry/zookeeper/worker/explain.h"
@@ -277,7 +274,7 @@ static bool hear_agent(zhandle_t *zh, struct buffer *in)
 	return read_more(in, left_ms);
 }
 
-static void serve(zhandle_t *zh, struct buffer *in)
+static _Noreturn void serve(zhandle_t *zh, struct buffer *in)
 {
 	for (;;) {
 		handle_all(zh, in);
@@ -304,7 +301,7 @@ static void seclude(void)
 	linux_close_range(agent_fd + 1, ~0U);
 }
 
-int main(int argc, char **argv)
+int zk_worker_main(int argc, char **argv)
 {
 	agent_fd = argc == 2 ? (int)strtol(argv[1], NULL, 10) : 0;
 	if (agent_fd < 3) {

@@ -41,6 +41,14 @@ void zk_worker_send(struct buffer *frame);
 void zk_worker_log(enum zk_log_kind kind, const char *message);
 void zk_worker_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- worker.c ---- */
+
+/*
+ * The program berth-zookeeper FD, where FD is its end of the socketpair; started by
+ * lib/registry/zookeeper/worker_process.c. Returns its exit status when it cannot begin.
+ */
+int zk_worker_main(int argc, char **argv);
+
 /* ---- the other files ---- */
 
 /*

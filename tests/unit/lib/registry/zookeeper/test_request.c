@@ -2,89 +2,7 @@
  * Requests of the worker, with answers as the ZooKeeper client gives them: without memory it leaves
  * parts of an answer out, and the worker must not pass that on.
  */
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "lib/registry/zookeeper/worker/worker.h"
-
-enum { PASSED_ON = 10, SILENT = 11, ENDED = 1 };
-
-/* The answers of the client library. */
-struct library {
-	int started; /* the code of the call */
-	const char *value;
-	int len;
-	const char *path;
-	struct String_vector names;
-	struct ACL_vector acl;
-};
-
-static struct library library;
-static bool was_sent;
-
-void zk_worker_send(struct buffer *frame)
-{
-	was_sent = true;
-	buffer_clear(frame);
-}
-
-void zk_worker_say(const char *format, ...)
-{
-	(void)format;
-}
-
-/* ---- in place of the client library's ---- */
-
-static const struct Stat stat_of_node;
-
-int zoo_awget(zhandle_t *zh, const char *path, watcher_fn watcher, void *watcher_context,
-	data_completion_t completion, const void *data)
-{
-	(void)zh;
-	(void)path;
-	(void)watcher;
-	(void)watcher_context;
-	if (library.started == ZOK) {
-		completion(ZOK, library.value, library.len, &stat_of_node, data);
-	}
-	return library.started;
-}
-
-int zoo_awget_children2(zhandle_t *zh, const char *path, watcher_fn watcher, void *watcher_context,
-	strings_stat_completion_t completion, const void *data)
-{
-	(void)zh;
-	(void)path;
-	(void)watcher;
-	(void)watcher_context;
-	completion(ZOK, &library.names, &stat_of_node, data);
-	return ZOK;
-}
-
-int zoo_aget_acl(zhandle_t *zh, const char *path, acl_completion_t completion, const void *data)
-{
-	(void)zh;
-	(void)path;
-	struct Stat stat = stat_of_node;
-	completion(ZOK, &library.acl, &stat, data);
-	return ZOK;
-}
-
-int zoo_acreate2(zhandle_t *zh, const char *path, const char *value, int len,
-	const struct ACL_vector *acl, int mode, string_stat_completion_t completion,
-	const void *data)
-{
-	(void)zh;
-	(void)path;
-	(void)value;
-	(void)len;
-	(void)acl;
-	(void)mode;
-	completion(ZOK, library.path, &stat_of_node, data);
-	return ZOK;
-}
+#include "tests/unit/lib/registry/zookeeper/request_stage.h"
 
 /* ---- the requests ---- */
 
@@ -147,4 +65,437 @@ Test(request, a_request_that_the_client_may_have_queued_is_not_answered)
 	cr_assert_eq(end_of(ZK_GET), ENDED);
 	library = (struct library){ .started = ZMARSHALLINGERROR };
 	cr_assert_eq(end_of(ZK_GET), ENDED);
+}
+
+/* ---- what is asked for, and what is answered ---- */
+
+static struct zk_result ask(const struct zk_request *request)
+{
+	struct zk_frame frame;
+	struct zk_result result = { .rc = 1 };
+	was_sent = false;
+	call[0] = '\0';
+	set_count = 0;
+	buffer_finish(&sent);
+	zk_worker_request(NULL, request);
+	if (was_sent) {
+		cr_assert_eq(zk_frame_next(&frame, sent.data, sent.len), (long)sent.len);
+		cr_assert_eq(zk_result_decode(&result, &frame), 0);
+		cr_assert_eq(result.tag, request->tag);
+	}
+	return result;
+}
+
+static bool is_that_of_node(const struct zk_stat *stat)
+{
+	return stat->czxid == 101 && stat->owner == 102 && stat->ctime_ms == 103 &&
+		stat->mtime_ms == 104 && stat->version == 105 && stat->size == 106 &&
+		stat->children == 107;
+}
+
+static bool is_empty(const struct zk_stat *stat)
+{
+	static const struct zk_stat empty;
+	return memcmp(stat, &empty, sizeof(empty)) == 0;
+}
+
+static const struct {
+	enum zk_operation operation;
+	bool watch;
+	const char *call;
+	bool has_stat;
+} operations[] = {
+	{ ZK_GET, false, "get /a", true },
+	{ ZK_GET, true, "get /a watched", true },
+	{ ZK_EXISTS, false, "exists /a", true },
+	{ ZK_EXISTS, true, "exists /a watched", true },
+	{ ZK_EXISTS_FOR_CHILDREN, true, "exists /a watched", true },
+	{ ZK_CHILDREN, false, "children /a", true },
+	{ ZK_CHILDREN, true, "children /a watched", true },
+	{ ZK_ACL, false, "acl /a", true },
+	{ ZK_CREATE, false, "create /a 'da' persistent 31:world:anyone", true },
+	{ ZK_SET, false, "set /a 'da' of version 5", true },
+	{ ZK_DELETE, false, "delete /a of version 5", false },
+	{ ZK_SYNC, false, "sync /a", false },
+	{ ZK_REPLACE, false, "delete /a of version 5, create /a 'da' persistent 31:world:anyone: 2",
+		false },
+};
+
+static struct zk_result ask_for(size_t row)
+{
+	return ask(&(struct zk_request){ .tag = TAG,
+		.operation = operations[row].operation,
+		.path = "/a",
+		.data = "data",
+		.len = 2,
+		.version = 5,
+		.watch = operations[row].watch });
+}
+
+Test(request, each_operation_is_a_call_of_the_client_and_its_answer_a_result)
+{
+	library = (struct library){ .value = "value", .len = 5, .path = "/a" };
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+		const struct zk_result result = ask_for(i);
+		cr_expect_str_eq(call, operations[i].call);
+		cr_expect_eq(result.rc, ZOK, "%zu", i);
+		cr_expect_eq(is_that_of_node(&result.stat), operations[i].has_stat, "%zu", i);
+		cr_expect(operations[i].has_stat || is_empty(&result.stat), "%zu", i);
+	}
+}
+
+Test(request, a_refusal_has_nothing_but_its_code)
+{
+	struct ACL entry = { .perms = 31, .id = { (char[]){ "world" }, (char[]){ "anyone" } } };
+	char *names[] = { (char[]){ "b" } };
+	library = (struct library){ .rc = ZNOAUTH,
+		.value = "value",
+		.len = 5,
+		.path = "/a",
+		.names = { 1, names },
+		.acl = { 1, &entry } };
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+		const struct zk_result result = ask_for(i);
+		cr_expect_eq(result.rc, ZNOAUTH, "%zu", i);
+		cr_expect(is_empty(&result.stat), "%zu", i);
+		cr_expect_eq(result.len, 0, "%zu", i);
+		cr_expect_eq(result.names.count, 0, "%zu", i);
+	}
+	library.value = NULL;
+	cr_expect_eq(ask_for(0).rc, ZNOAUTH, "its data are not missed");
+	library.path = NULL;
+	cr_expect_eq(ask_for(8).rc, ZNOAUTH, "nor its path");
+}
+
+Test(request, an_operation_of_another_protocol_is_refused)
+{
+	const struct zk_result result = ask(&(struct zk_request){
+		.tag = TAG, .operation = (enum zk_operation)99, .path = "/a", .data = "" });
+	cr_expect_eq(result.rc, ZBADARGUMENTS);
+	cr_expect_str_eq(call, "");
+}
+
+Test(request, data_come_whole_and_those_beyond_a_record_by_their_marker)
+{
+	char *value = malloc(LIMIT_RECORD_BYTES + 1);
+	memset(value, 'v', LIMIT_RECORD_BYTES + 1);
+	library = (struct library){ .value = value, .len = LIMIT_RECORD_BYTES };
+	struct zk_result result = ask_for(0);
+	cr_expect_eq(result.len, LIMIT_RECORD_BYTES);
+	cr_expect_eq(memcmp(result.data, value, LIMIT_RECORD_BYTES), 0);
+	library.len = 1;
+	cr_expect_eq(ask_for(0).len, 1);
+	library.len = 0;
+	cr_expect_eq(ask_for(0).len, 0);
+	library.len = LIMIT_RECORD_BYTES + 1;
+	result = ask_for(0);
+	cr_expect_eq(result.rc, ZOK);
+	cr_expect_eq(result.len, 0);
+	cr_expect(is_that_of_node(&result.stat));
+	const char *marker = "JSONServiceRecord";
+	memcpy(value + LIMIT_RECORD_BYTES + 1 - strlen(marker), marker, strlen(marker));
+	result = ask_for(0);
+	cr_expect_eq(result.len, strlen(marker));
+	cr_expect(result.len == strlen(marker) && memcmp(result.data, marker, result.len) == 0);
+	library.len = LIMIT_RECORD_BYTES;
+	cr_expect_eq(ask_for(0).len, LIMIT_RECORD_BYTES);
+	free(value);
+}
+
+Test(request, children_and_entries_come_in_their_order)
+{
+	char *names[] = { (char[]){ "b" }, (char[]){ "" }, (char[]){ "long name" } };
+	struct ACL entries[] = { { .perms = 31,
+					 .id = { (char[]){ "world" }, (char[]){ "anyone" } } },
+		{ .perms = 1, .id = { (char[]){ "digest" }, (char[]){ "joe:x" } } } };
+	library = (struct library){ .names = { 3, names }, .acl = { 2, entries } };
+	struct zk_result result = ask_for(5);
+	cr_expect_eq(result.names.count, 3);
+	cr_expect_str_eq(zk_list_next(&result.names), "b");
+	cr_expect_str_eq(zk_list_next(&result.names), "");
+	cr_expect_str_eq(zk_list_next(&result.names), "long name");
+	cr_expect_null(zk_list_next(&result.names));
+	result = ask_for(7);
+	cr_expect_eq(result.names.count, 2);
+	cr_expect_str_eq(zk_list_next(&result.names), "31:world:anyone");
+	cr_expect_str_eq(zk_list_next(&result.names), "1:digest:joe:x");
+	entries[0].id.scheme = NULL;
+	cr_expect_eq(end_of(ZK_ACL), ENDED);
+}
+
+/* Both ways: the list alone is too long, and the frame with it. */
+Test(request, a_list_that_no_frame_can_hold_fails_alone)
+{
+	enum { NAMES = 32, NAME_BYTES = ZK_FRAME_MAX_BYTES / NAMES };
+	char *name = malloc(NAME_BYTES + 1);
+	char scheme[] = "x509";
+	char *names[NAMES];
+	struct ACL entries[NAMES];
+	memset(name, 'n', NAME_BYTES);
+	name[NAME_BYTES] = '\0';
+	for (size_t i = 0; i < NAMES; i++) {
+		names[i] = name;
+		entries[i] = (struct ACL){ .perms = 31, .id = { scheme, name } };
+	}
+	library = (struct library){ .names = { NAMES, names }, .acl = { NAMES, entries } };
+	cr_expect_eq(ask_for(5).rc, ZMARSHALLINGERROR);
+	cr_expect_eq(ask_for(7).rc, ZMARSHALLINGERROR);
+	name[NAME_BYTES - 1] = '\0';
+	const struct zk_result result = ask_for(5);
+	cr_expect_eq(result.rc, ZMARSHALLINGERROR);
+	cr_expect_eq(result.names.count, 0);
+	cr_expect(is_empty(&result.stat));
+	name[NAME_BYTES - 100] = '\0';
+	cr_expect_eq(ask_for(5).rc, ZOK);
+	free(name);
+}
+
+/* ---- watches ---- */
+
+static struct zk_event event_of(int type)
+{
+	struct zk_frame frame;
+	struct zk_event event = { .path = "none" };
+	was_sent = false;
+	buffer_finish(&sent);
+	watch(NULL, type, ZOO_CONNECTED_STATE, "/a/b", watch_context);
+	if (was_sent) {
+		cr_assert_eq(zk_frame_next(&frame, sent.data, sent.len), (long)sent.len);
+		cr_assert_eq(zk_event_decode(&event, &frame), 0);
+	}
+	return event;
+}
+
+Test(request, a_watch_says_of_what_it_is_and_whether_the_node_is_gone)
+{
+	static const struct {
+		enum zk_operation operation;
+		enum zk_event_kind kind;
+	} rows[] = { { ZK_GET, ZK_EVENT_DATA }, { ZK_EXISTS, ZK_EVENT_DATA },
+		{ ZK_EXISTS_FOR_CHILDREN, ZK_EVENT_CHILDREN }, { ZK_CHILDREN, ZK_EVENT_CHILDREN } };
+	library = (struct library){ .value = "value", .len = 5 };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ask(&(struct zk_request){
+			.operation = rows[i].operation, .path = "/a", .data = "", .watch = true });
+		struct zk_event event = event_of(ZOO_CHANGED_EVENT);
+		cr_expect(event.kind == rows[i].kind && !event.gone, "%zu", i);
+		cr_expect_str_eq(event.path, "/a/b");
+		event = event_of(ZOO_DELETED_EVENT);
+		cr_expect(event.kind == rows[i].kind && event.gone, "%zu", i);
+		(void)event_of(ZOO_SESSION_EVENT);
+		cr_expect_not(was_sent, "the session has a watch of its own");
+	}
+}
+
+Test(request, a_watch_that_is_taken_back_is_the_one_that_was_set_and_gets_no_answer)
+{
+	static const struct {
+		enum zk_operation set, unset;
+		const char *call;
+	} rows[] = { { ZK_GET, ZK_UNWATCH_DATA, "unwatch data of /a" },
+		{ ZK_EXISTS, ZK_UNWATCH_DATA, "unwatch data of /a" },
+		{ ZK_EXISTS_FOR_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" },
+		{ ZK_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" } };
+	library = (struct library){ .value = "value", .len = 5 };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct zk_request request = {
+			.operation = rows[i].set, .path = "/a", .data = "", .watch = true
+		};
+		ask(&request);
+		watcher_fn set = watch;
+		const void *context = watch_context;
+		request.operation = rows[i].unset;
+		library.rc = ZNOWATCHER;
+		ask(&request);
+		library.rc = ZOK;
+		cr_expect_str_eq(call, rows[i].call);
+		cr_expect(watch == set && watch_context == context, "%zu", i);
+		cr_expect_not(was_sent, "%zu", i);
+	}
+}
+
+/* ---- nodes that are made ---- */
+
+Test(request, a_node_is_made_as_the_request_says)
+{
+	static const struct {
+		bool ephemeral, sequential, container;
+		const char *mode;
+	} rows[] = { { false, false, false, "persistent" }, { true, false, false, "ephemeral" },
+		{ false, true, false, "persistent sequential" },
+		{ true, true, false, "ephemeral sequential" },
+		{ false, false, true, "container" } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char expected[128];
+		struct zk_request request = { .tag = TAG,
+			.operation = ZK_CREATE,
+			.path = "/a",
+			.data = "",
+			.ephemeral = rows[i].ephemeral,
+			.sequential = rows[i].sequential,
+			.container = rows[i].container };
+		library = (struct library){ .path = "/a0000000001" };
+		const struct zk_result result = ask(&request);
+		snprintf(expected, sizeof(expected), "create /a '' %s 31:world:anyone",
+			rows[i].mode);
+		cr_expect_str_eq(call, expected);
+		cr_expect(result.len == 12 && memcmp(result.data, "/a0000000001", 12) == 0);
+		if (!rows[i].sequential && !rows[i].container) {
+			request.operation = ZK_REPLACE;
+			ask(&request);
+			snprintf(expected, sizeof(expected),
+				"delete /a of version 0, create /a '' %s 31:world:anyone: 2",
+				rows[i].mode);
+			cr_expect_str_eq(call, expected);
+		}
+	}
+}
+
+static struct zk_result create_with(const char *packed, size_t len, size_t count)
+{
+	library = (struct library){ .path = "/a" };
+	return ask(&(struct zk_request){ .tag = TAG,
+		.operation = ZK_CREATE,
+		.path = "/a",
+		.data = "",
+		.acl = { .packed = packed, .len = len, .count = count } });
+}
+
+Test(request, a_node_is_made_with_its_acl)
+{
+	static const char two[] = "1:world:anyone\0"
+				  "-1:digest:joe:hash";
+	cr_expect_eq(create_with(two, sizeof(two), 2).rc, ZOK);
+	cr_expect_str_eq(call, "create /a '' persistent 1:world:anyone -1:digest:joe:hash");
+	cr_expect_eq(create_with("1:world", 8, 1).rc, ZINVALIDACL);
+	cr_expect_eq(create_with("world", 6, 1).rc, ZINVALIDACL);
+	cr_expect_str_eq(call, "", "the client is not asked");
+}
+
+Test(request, an_acl_has_64_entries_at_most)
+{
+	char packed[65 * 4];
+	for (size_t i = 0; i < 65; i++) {
+		memcpy(packed + 4 * i, "1::", 4);
+	}
+	cr_expect_eq(create_with(packed, 64 * 4, 64).rc, ZOK);
+	cr_expect_eq(strlen(call), strlen("create /a '' persistent") + 64 * strlen(" 1::"));
+	cr_expect_eq(create_with(packed, 65 * 4, 65).rc, ZINVALIDACL);
+	cr_expect_str_eq(call, "");
+}
+
+/* ---- a node in place of another ---- */
+
+static struct zk_result replace(const char *path, uint8_t sets)
+{
+	return ask(&(struct zk_request){ .tag = TAG,
+		.operation = ZK_REPLACE,
+		.path = path,
+		.data = "data",
+		.len = 4,
+		.version = 3,
+		.ephemeral = true,
+		.sets = sets });
+}
+
+Test(request, a_replacement_is_one_transaction_with_its_sets)
+{
+	library = (struct library){ .started = ZOK };
+	struct zk_result result = replace("/a", 1);
+	cr_expect_str_eq(call,
+		"delete /a of version 3, create /a 'data' ephemeral 31:world:anyone, "
+		"set /a 'data' of version -1: 3");
+	cr_expect_eq(result.rc, ZOK);
+	cr_expect(is_that_of_node(&result.stat));
+	result = replace("/a", 3);
+	cr_expect_str_eq(call,
+		"delete /a of version 3, create /a 'data' ephemeral 31:world:anyone, "
+		"set /a 'data' of version -1, set /a 'data' of version -1: 4");
+	cr_expect(is_that_of_node(&result.stat));
+}
+
+Test(request, a_replacement_fails_for_the_reason_of_the_part_that_failed)
+{
+	library = (struct library){ .rc = ZRUNTIMEINCONSISTENCY,
+		.results = { ZOK, ZNODEEXISTS, ZRUNTIMEINCONSISTENCY, ZRUNTIMEINCONSISTENCY } };
+	struct zk_result result = replace("/a", 2);
+	cr_expect_eq(result.rc, ZNODEEXISTS);
+	cr_expect(is_empty(&result.stat));
+	library.results[0] = ZBADVERSION;
+	library.results[1] = ZRUNTIMEINCONSISTENCY;
+	cr_expect_eq(replace("/a", 2).rc, ZBADVERSION);
+	library.results[0] = ZRUNTIMEINCONSISTENCY;
+	library.results[3] = ZNOAUTH;
+	cr_expect_eq(replace("/a", 2).rc, ZNOAUTH);
+	library.results[3] = ZOK;
+	cr_expect_eq(replace("/a", 2).rc, ZRUNTIMEINCONSISTENCY);
+	library.rc = ZCONNECTIONLOSS;
+	library.results[0] = ZBADVERSION;
+	cr_expect_eq(replace("/a", 2).rc, ZCONNECTIONLOSS);
+	library.started = ZINVALIDSTATE;
+	cr_expect_eq(replace("/a", 2).rc, ZINVALIDSTATE, "the client does not begin it");
+}
+
+Test(request, a_replacement_has_room_for_its_path)
+{
+	char path[2 * LIMIT_PATH_BYTES + 1];
+	memset(path, 'a', sizeof(path));
+	library = (struct library){ .started = ZOK };
+	path[sizeof(path) - 1] = '\0';
+	cr_expect_eq(replace(path, 0).rc, ZBADARGUMENTS);
+	cr_expect_str_eq(call, "");
+	path[sizeof(path) - 2] = '\0';
+	cr_expect_eq(replace(path, 0).rc, ZOK);
+}
+
+/* ---- over one node only ---- */
+
+static struct zk_result ask_exactly(enum zk_operation operation)
+{
+	return ask(&(struct zk_request){ .tag = TAG,
+		.operation = operation,
+		.path = "/a",
+		.data = "data",
+		.len = 4,
+		.version = 3,
+		.exact = true,
+		.czxid = 9 });
+}
+
+Test(request, an_exact_write_goes_over_the_node_that_it_names_alone)
+{
+	library = (struct library){ .condition = { .czxid = 9, .version = 3 } };
+	cr_expect_eq(ask_exactly(ZK_SET).rc, ZOK);
+	cr_expect_str_eq(call, "look at /a, then set /a 'data' of version 3");
+	cr_expect_eq(ask_exactly(ZK_DELETE).rc, ZOK);
+	cr_expect_str_eq(call, "look at /a, then delete /a of version 3");
+	library.condition.version = 4;
+	cr_expect_eq(ask_exactly(ZK_SET).rc, ZBADVERSION);
+	cr_expect_str_eq(call, "look at /a, then ");
+	library.condition = (struct Stat){ .czxid = 10, .version = 3 };
+	cr_expect_eq(ask_exactly(ZK_DELETE).rc, ZBADVERSION);
+	cr_expect_str_eq(call, "look at /a, then ");
+	library.rc = ZNONODE;
+	cr_expect_eq(ask_exactly(ZK_SET).rc, ZNONODE);
+	cr_expect_str_eq(call, "look at /a, then ");
+	library = (struct library){ .started = ZINVALIDSTATE };
+	cr_expect_eq(ask_exactly(ZK_SET).rc, ZINVALIDSTATE);
+}
+
+Test(request, an_exact_write_that_cannot_be_kept_meanwhile_ends_the_worker)
+{
+	char *data = calloc(1, ZK_FRAME_MAX_BYTES + 1);
+	pid_t child = fork();
+	if (child == 0) {
+		ask(&(struct zk_request){ .operation = ZK_SET,
+			.path = "/a",
+			.data = data,
+			.len = ZK_FRAME_MAX_BYTES + 1,
+			.exact = true });
+		_exit(PASSED_ON);
+	}
+	int status;
+	free(data);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == ENDED);
 }
