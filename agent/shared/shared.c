@@ -27,11 +27,8 @@ enum {
 /* The cache of a further registry that has answers in the map. */
 struct part {
 	struct list link; /* on shared->parts */
-	struct shared *shared;
 	struct cache *cache;
 	size_t entries; /* of the map's */
-	struct cache_wait wait;
-	bool confirming;
 };
 
 /* A slot as the agent knows it beyond the map: the path whose change takes it back. */
@@ -171,18 +168,9 @@ static struct part *find_part(const struct shared *shared, const struct cache *c
 	return NULL;
 }
 
-static void stop_confirming_part(struct part *part)
-{
-	if (part->confirming) {
-		cache_cancel(&part->wait);
-		part->confirming = false;
-	}
-}
-
 /* Without entries. */
 static void end_part(struct part *part)
 {
-	stop_confirming_part(part);
 	cache_set_touched(part->cache, NULL, NULL);
 	list_remove(&part->link);
 	free(part);
@@ -242,9 +230,7 @@ static void on_confirmed(void *context, struct cache_answer *answer, const struc
 	(void)err;
 	struct shared *shared = context;
 	shared->confirming = false;
-	if (shared->map) {
-		extend(shared);
-	}
+	extend(shared);
 }
 
 static void stop_confirming(struct shared *shared)
@@ -261,27 +247,14 @@ static bool lasts_until_next_look(
 	return cache_hits_until_ms(cache, now_ms) > now_ms + pause_ms(shared);
 }
 
-static void on_part_confirmed(void *context, struct cache_answer *answer, const struct err *err)
-{
-	struct part *part = context;
-	(void)answer;
-	(void)err;
-	part->confirming = false;
-	extend(part->shared);
-}
-
+/* A part whose server has to answer first would end the lease before the next look. */
 static void look_at_parts(struct shared *shared, int64_t now_ms)
 {
 	struct list *next;
 	for (struct list *at = shared->parts.next; at != &shared->parts; at = next) {
 		struct part *part = LIST_ITEM(at, struct part, link);
 		next = at->next;
-		if (!part->confirming) {
-			part->wait = (struct cache_wait){ .on_answer = on_part_confirmed,
-				.context = part };
-			part->confirming = cache_confirm(part->cache, now_ms, &part->wait) ==
-				CACHE_WAITING;
-		}
+		(void)cache_confirm(part->cache, now_ms, NULL);
 		if (part->entries == 0 || !lasts_until_next_look(shared, part->cache, now_ms)) {
 			forget_part(shared, part);
 		}
@@ -461,7 +434,6 @@ static bool get_part(struct shared *shared, struct cache *cache, struct part **r
 		return true;
 	}
 	struct part *part = allocate_zeroed(1, sizeof(*part));
-	part->shared = shared;
 	part->cache = cache;
 	list_append(&shared->parts, &part->link);
 	cache_set_touched(cache, on_part_touched, shared);
@@ -597,8 +569,7 @@ void shared_on_registry_state(struct shared *shared, enum registry_state state)
 	if (connected) {
 		shared_retire(shared);
 	} else {
-		stop_confirming(shared);
-		map_extend(shared->map, 0);
+		extend(shared);
 	}
 }
 
