@@ -1,129 +1,19 @@
 /* How much room the map and its warm answers take, and what becomes of a map that is full. */
-#include "agent/shared/map.h"
-#include "agent/shared/shared.h"
-
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "lib/base/clock.h"
-#include "lib/shared/read.h"
-#include "tests/support/cache_stage.h"
+#include "agent/shared/map.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
-#include "tests/support/memory_backend.h"
-#include "tests/support/shifted_clock.h"
-#include "tests/support/staged.h"
+#include "tests/unit/agent/shared/shared_stage.h"
 
-enum {
-	CONFIRM_MS = 10000,
-	CACHE_BYTES = 8 * 1024 * 1024,
-	LEAST_BYTES = 64 * 1024,
-	MAX_BYTES = 1024 * 1024,
-	SAME_SIZE_MS = 10000,
-	MAP_BYTES = 256 * 1024
-};
-
-struct stage {
-	struct cache_stage cache;
-	struct shared *shared;
-	struct shared_map reader;
-	struct shared_answer answer;
-	char value[SHARED_VALUE_BYTES + 1];
-};
-
-static void open_map(struct stage *stage)
-{
-	struct err err = ERR_INIT;
-	int fd;
-	size_t size;
-	shared_map_close(&stage->reader);
-	cr_assert_eq(shared_hand_out(stage->shared, &fd, &size, &err), 0, "%s", err.msg);
-	cr_assert(shared_map_open(&stage->reader, fd));
-	cr_assert_eq(stage->reader.size, size);
-}
-
-static void set_options(struct stage *stage, size_t max_bytes, char *const *warm, size_t count)
-{
-	shared_set_options(stage->shared,
-		&(struct shared_options){ .enabled = true,
-			.max_bytes = max_bytes,
-			.warm = warm,
-			.warm_count = count });
-}
-
-static char *const everything[] = { "/**" };
-
-/* All paths are watched. */
-static struct stage *begin(void)
-{
-	struct stage *stage = calloc(1, sizeof(*stage));
-	cr_assert(stage);
-	cache_stage_open(&stage->cache,
-		&(struct cache_options){ .confirm_ms = CONFIRM_MS,
-			.max_size_bytes = CACHE_BYTES,
-			.warm = everything,
-			.warm_count = 1 });
-	memory_put(stage->cache.registry, "/a", cache_stage_record("a"));
-	cache_stage_turn(&stage->cache);
-	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
-	return stage;
-}
-
-static void end(struct stage *stage)
-{
-	shared_map_close(&stage->reader);
-	shared_destroy(stage->shared);
-	cache_stage_close(&stage->cache);
-	free(stage);
-}
+enum { MAP_BYTES = 256 * 1024 };
 
 #define ROOM_TEST(name) STAGED_TEST(shared_room, name, struct stage *, stage, begin(), end)
-
-static struct shared_stats stats_of(const struct stage *stage)
-{
-	struct shared_stats stats;
-	shared_get_stats(stage->shared, &stats);
-	return stats;
-}
-
-static size_t cache_bytes(const struct stage *stage)
-{
-	struct cache_stats stats;
-	cache_get_stats(stage->cache.cache, &stats);
-	return stats.bytes;
-}
-
-static enum shared_outcome look(struct stage *stage, const char *key)
-{
-	return shared_map_read(&stage->reader, key, strlen(key), stage->value, sizeof(stage->value),
-		&stage->answer);
-}
-
-static void put(const struct stage *stage, size_t number)
-{
-	char key[64];
-	const struct shared_item item = { .cache = stage->cache.cache,
-		.key = key,
-		.key_len = (size_t)snprintf(key, sizeof(key), "/v1/resolve/n%zu", number),
-		.source = SHARED_OF_PATH,
-		.path = "/a",
-		.etag = "",
-		.value = "{}",
-		.value_len = 2 };
-	shared_put(stage->shared, &item);
-}
-
-static void turn_often(struct stage *stage)
-{
-	for (int i = 0; i < 100; i++) {
-		cache_stage_turn(&stage->cache);
-	}
-}
 
 ROOM_TEST(a_full_map_that_may_not_grow_begins_anew_after_a_while)
 {
@@ -248,6 +138,184 @@ ROOM_TEST(many_paths_at_once_are_all_warm)
 		found += look(stage, path) == SHARED_FOUND;
 	}
 	cr_expect_gt(found, PATHS * 9 / 10, "%d", found);
+}
+
+/* ---- a map that cannot be replaced ---- */
+
+ROOM_TEST(answers_are_not_shared_any_more_when_there_is_no_memory_for_more_of_them)
+{
+	struct rlimit limit, none;
+	set_options(stage, MAX_BYTES, NULL, 0);
+	open_map(stage);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (size_t number = 0; number < 1000; number++) {
+		put(stage, number);
+	}
+	setrlimit(RLIMIT_NOFILE, &limit);
+	cr_expect_not(shared_is_out(stage->shared));
+	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_GONE);
+	cr_expect_eq(stats_of(stage).maps, 1);
+}
+
+ROOM_TEST(a_map_that_has_grown_is_large_from_its_beginning)
+{
+	set_options(stage, MAX_BYTES, NULL, 0);
+	open_map(stage);
+	cr_expect_eq(stage->reader.size, MAP_BYTES);
+	for (size_t number = 0; number < 500; number++) {
+		put(stage, number);
+	}
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_eq(stage->reader.size, 2 * MAP_BYTES);
+	set_options(stage, 2 * MAP_BYTES - 1, NULL, 0);
+	cr_expect_not(shared_is_out(stage->shared), "it may not be as large any more");
+	open_map(stage);
+	cr_expect_eq(stage->reader.size, MAP_BYTES);
+}
+
+/* An answer that was taken back does not come along. */
+ROOM_TEST(a_larger_map_takes_back_what_the_smaller_one_would_have)
+{
+	struct cache *cache = stage->cache.cache;
+	set_options(stage, MAX_BYTES, NULL, 0);
+	open_map(stage);
+	memory_put(stage->cache.registry, "/b", cache_stage_record("b"));
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	cache_stage_turn(&stage->cache);
+	put_of(stage, cache, "/gone", SHARED_OF_PATH, "/b");
+	put_of(stage, cache, "/of a", SHARED_OF_PATH, "/a");
+	put_of(stage, cache, "/of children", SHARED_OF_CHILDREN, "/a");
+	memory_put(stage->cache.registry, "/b", cache_stage_record("c"));
+	cache_stage_turn(&stage->cache);
+	put_of(stage, cache, "/of anything", SHARED_OF_ANYTHING, NULL);
+	for (size_t number = 0; stats_of(stage).maps == 1; number++) {
+		put_of(stage, cache, number_key(number), SHARED_OF_PATH, "/other");
+	}
+	size_t before = stats_of(stage).entries;
+	open_map(stage);
+	cr_expect_eq(look(stage, "/gone"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/of a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/of children"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/of anything"), SHARED_FOUND);
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("c"));
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(look(stage, "/of a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/of children"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/of anything"), SHARED_UNKNOWN);
+	cr_expect_eq(stats_of(stage).entries, before - 2);
+}
+
+/* ---- warm answers have less room than others ---- */
+
+static char *const warm_a[] = { "/a" };
+
+/* Until the cache holds so many bytes more than its part for warm answers. Returns their number. */
+static size_t fill_cache(struct stage *stage, int more)
+{
+	size_t wanted = (size_t)(MAX_BYTES + MAX_BYTES / 2 + more);
+	size_t bytes = wanted - cache_bytes(stage);
+	cr_assert_lt(cache_bytes(stage), wanted);
+	cache_reserve(stage->cache.cache, 0, bytes);
+	return bytes;
+}
+
+static enum shared_outcome look_at_warm_path_with(struct stage *stage, int more)
+{
+	set_options(stage, MAX_BYTES, warm_a, 1);
+	open_map(stage);
+	size_t filled = fill_cache(stage, more);
+	turn_often(stage);
+	put(stage, 1);
+	cr_expect_eq(look(stage, "/v1/resolve/n1"), SHARED_FOUND, "somebody has asked for it");
+	cache_reserve(stage->cache.cache, filled, 0);
+	return look(stage, "/v1/resolve/a");
+}
+
+ROOM_TEST(warm_answers_come_while_the_cache_has_half_of_the_maps_bound_besides_it)
+{
+	cr_expect_eq(look_at_warm_path_with(stage, -8 * 1024), SHARED_FOUND);
+}
+
+ROOM_TEST(warm_answers_do_not_come_when_the_cache_has_more)
+{
+	cr_expect_eq(look_at_warm_path_with(stage, 8 * 1024), SHARED_UNKNOWN);
+}
+
+/* So many that a map of the first size is full. */
+static void put_children(struct stage *stage, int count)
+{
+	char path[64];
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/a/n%d", i);
+		memory_put(stage->cache.registry, path, cache_stage_record("n"));
+	}
+	for (int i = 0; i < 5; i++) {
+		turn_often(stage);
+	}
+}
+
+ROOM_TEST(the_map_does_not_grow_for_warm_answers_without_room_in_the_cache)
+{
+	set_options(stage, MAX_BYTES, everything, 1);
+	open_map(stage);
+	turn_often(stage);
+	for (size_t number = 0; number < 330; number++) {
+		put_of(stage, stage->cache.cache, number_key(number), SHARED_OF_PATH, "/other");
+	}
+	size_t filled = fill_cache(stage, -MAP_BYTES);
+	put_children(stage, 60);
+	cr_expect_eq(stats_of(stage).maps, 1);
+	cr_expect_gt(stats_of(stage).entries, 340);
+	cache_reserve(stage->cache.cache, filled, 0);
+}
+
+ROOM_TEST(no_map_begins_anew_for_warm_answers)
+{
+	set_options(stage, MAP_BYTES, everything, 1);
+	open_map(stage);
+	put_of(stage, stage->cache.cache, number_key(1), SHARED_OF_PATH, "/other");
+	clock_shift_ms += 2 * SAME_SIZE_MS;
+	put_children(stage, 200);
+	cr_expect_eq(stats_of(stage).maps, 1);
+	open_map(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/n1"), SHARED_FOUND, "it was asked for");
+}
+
+ROOM_TEST(a_map_that_begins_anew_gets_its_warm_answers_again)
+{
+	size_t number = 0;
+	set_options(stage, LEAST_BYTES, warm_a, 1);
+	open_map(stage);
+	while (number < 1000) {
+		put(stage, number++);
+	}
+	clock_shift_ms += SAME_SIZE_MS;
+	put(stage, number);
+	cr_expect_eq(stats_of(stage).maps, 2);
+	turn_often(stage);
+	open_map(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+ROOM_TEST(a_map_full_of_warm_answers_keeps_no_bytes_for_more)
+{
+	size_t number = 0;
+	set_options(stage, LEAST_BYTES, everything, 1);
+	open_map(stage);
+	turn_often(stage);
+	while (number < 1000) {
+		put(stage, number++);
+	}
+	put_children(stage, 100);
+	size_t before = cache_bytes(stage);
+	shared_retire(stage->shared);
+	size_t without = cache_bytes(stage);
+	open_map(stage);
+	cr_expect_leq(before - without, cache_bytes(stage) - without + 2048);
 }
 
 /* ---- a map that cannot be made ---- */

@@ -1,0 +1,224 @@
+/* Which answers are made before anybody asks, and how much is done at a time. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "tests/unit/agent/shared/shared_stage.h"
+
+#define WARM_TEST(name) STAGED_TEST(shared_warm, name, struct stage *, stage, begin(), end)
+
+/* As the agent does: they are warm in the cache, too. */
+static void set_warm(struct stage *stage, char *const *warm, size_t count)
+{
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){ .confirm_ms = CONFIRM_MS,
+			.max_size_bytes = CACHE_BYTES,
+			.warm = warm,
+			.warm_count = count });
+	set_options(stage, MAX_BYTES, warm, count);
+}
+
+static void open_warm(struct stage *stage, char *const *warm, size_t count)
+{
+	set_warm(stage, warm, count);
+	open_map(stage);
+	turn_often(stage);
+}
+
+static void make_children(struct stage *stage, const char *parent, int count)
+{
+	char path[64];
+	memory_put(stage->cache.registry, parent, "");
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "%s/%d", parent, i);
+		memory_put(stage->cache.registry, path, "");
+	}
+	turn_often(stage);
+}
+
+/* Their records would hardly fit, and their cost is the cache's. */
+WARM_TEST(a_directory_of_more_than_256_children_has_its_list_and_no_records)
+{
+	make_children(stage, "/some", 256);
+	make_children(stage, "/many", 257);
+	set_options(stage, MAX_BYTES, everything, 1);
+	for (int i = 0; i < 3; i++) {
+		open_map(stage);
+		turn_often(stage);
+	}
+	cr_expect_eq(look(stage, "/v1/list/some"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/records/some"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/endpoints/some"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/list/many"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/resolve/many"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/records/many"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/endpoints/many"), SHARED_UNKNOWN);
+}
+
+WARM_TEST(a_path_without_children_has_no_list)
+{
+	open_warm(stage, everything, 1);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/endpoints/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/list/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_UNKNOWN);
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/list/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_FOUND);
+	cr_expect(strstr(stage->value, "/a/b"), "%s", stage->value);
+}
+
+WARM_TEST(a_path_that_has_gone_has_no_answer)
+{
+	open_warm(stage, everything, 1);
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	turn_often(stage);
+	cr_assert_eq(look(stage, "/v1/resolve/a/b"), SHARED_FOUND);
+	memory_remove(stage->cache.registry, "/a/b");
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/a/b"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/endpoints/a/b"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+WARM_TEST(a_named_path_has_its_record_alone_and_may_be_absent)
+{
+	static char *const named[] = { "/a", "/absent" };
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	turn_often(stage);
+	open_warm(stage, named, 2);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/resolve/absent"), SHARED_FOUND);
+	cr_expect_eq(stage->answer.error, BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(look(stage, "/v1/list/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/endpoints/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/a/b"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/list/"), SHARED_UNKNOWN);
+	cr_expect_eq(stats_of(stage).entries, 2);
+}
+
+WARM_TEST(a_tree_has_its_root_and_what_is_below_it)
+{
+	static char *const tree[] = { "/absent", "/a/**", "/a" };
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	memory_put(stage->cache.registry, "/a/b/c", cache_stage_record("c"));
+	memory_put(stage->cache.registry, "/ab", cache_stage_record("ab"));
+	turn_often(stage);
+	open_warm(stage, tree, 3);
+	static const char *const keys[] = { "/v1/resolve/a", "/v1/list/a", "/v1/records/a",
+		"/v1/endpoints/a", "/v1/list/a/b", "/v1/records/a/b", "/v1/resolve/a/b/c" };
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		cr_expect_eq(look(stage, keys[i]), SHARED_FOUND, "%s", keys[i]);
+	}
+	cr_expect_eq(look(stage, "/v1/resolve/ab"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/list/"), SHARED_UNKNOWN);
+	memory_put(stage->cache.registry, "/ab", cache_stage_record("new"));
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/ab"), SHARED_UNKNOWN);
+}
+
+WARM_TEST(other_names_take_the_place_of_the_first_ones_and_the_same_ones_do_not)
+{
+	static char *const first[] = { "/a", "/first" };
+	static char *const same[] = { "/a", "/first" };
+	static char *const other[] = { "/a", "/other" };
+	open_warm(stage, first, 2);
+	cr_assert_eq(stats_of(stage).entries, 2);
+	size_t bytes = cache_bytes(stage);
+	set_options(stage, MAX_BYTES, same, 2);
+	cr_expect_eq(cache_bytes(stage), bytes, "nothing is to be done");
+	set_warm(stage, other, 2);
+	cr_expect_gt(cache_bytes(stage), bytes, "its names are queued");
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/other"), SHARED_FOUND);
+	set_options(stage, MAX_BYTES, NULL, 0);
+	memory_put(stage->cache.registry, "/a", cache_stage_record("new"));
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
+}
+
+/* A key for the map may be 1,024 bytes long, and so may a path. */
+WARM_TEST(a_path_too_long_for_a_key_is_passed_over)
+{
+	char path[1024] = "";
+	char key[1100];
+	while (strlen(path) + 64 <= 1024 - strlen("/v1/resolve")) {
+		strcat(path, "/");
+		memset(path + strlen(path), 'p', 62);
+		memory_put(stage->cache.registry, path, "");
+	}
+	size_t fits = 1024 - strlen("/v1/resolve") - strlen(path);
+	snprintf(key, sizeof(key), "/v1/resolve%s/", path);
+	memset(key + strlen(key), 'f', fits - 1);
+	key[1024] = '\0';
+	memory_put(stage->cache.registry, key + strlen("/v1/resolve"), "");
+	turn_often(stage);
+	open_warm(stage, everything, 1);
+	turn_often(stage);
+	cr_expect_eq(strlen(key), 1024);
+	cr_expect_eq(look(stage, key), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	size_t before = stats_of(stage).entries;
+	cr_expect_gt(before, 10);
+}
+
+/* ---- at a time ---- */
+
+WARM_TEST(no_more_than_32_answers_are_made_in_a_turn)
+{
+	make_children(stage, "/some", 100);
+	set_options(stage, MAX_BYTES, everything, 1);
+	open_map(stage);
+	size_t most = 0;
+	for (size_t before = 0, turns = 0; turns < 100; turns++) {
+		registry_dispatch(stage->cache.registry, stage->cache.now_ms);
+		ev_run(stage->cache.loop, EVRUN_NOWAIT);
+		size_t made = stats_of(stage).entries - before;
+		most = made > most && made < 1000 ? made : most;
+		before = stats_of(stage).entries;
+	}
+	cr_expect_gt(stats_of(stage).entries, 200);
+	cr_expect_leq(most, 32, "%zu", most);
+	cr_expect_gt(most, 16, "%zu", most);
+}
+
+WARM_TEST(nothing_is_made_while_nobody_asks)
+{
+	open_warm(stage, everything, 1);
+	cr_assert_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	for (int i = 0; i < 40; i++) {
+		clock_shift_ms += CONFIRM_MS / 5;
+		cache_stage_turn(&stage->cache);
+	}
+	memory_put(stage->cache.registry, "/a", cache_stage_record("new"));
+	turn_often(stage);
+	size_t before = stats_of(stage).entries;
+	put_of(stage, stage->cache.cache, "/own", SHARED_OF_PATH, "/own");
+	cr_expect_eq(stats_of(stage).entries, before + 1);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+/* Nobody has waited for it: it is read as for a client, and put when it is there. */
+WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
+{
+	static char *const named[] = { "/first", "/second" };
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){ .confirm_ms = CONFIRM_MS, .max_size_bytes = CACHE_BYTES });
+	memory_put(stage->cache.registry, "/first", cache_stage_record("first"));
+	memory_put(stage->cache.registry, "/second", cache_stage_record("second"));
+	memory_set_answering(stage->cache.registry, false);
+	set_options(stage, MAX_BYTES, named, 2);
+	open_map(stage);
+	turn_often(stage);
+	cr_expect_eq(stats_of(stage).entries, 0);
+	memory_set_answering(stage->cache.registry, true);
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/first"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/resolve/second"), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, cache_stage_record("second"));
+}
