@@ -132,11 +132,8 @@ static void take_back(struct shared *shared, uint64_t path, bool of_children)
 /* Two paths of one hash are taken back together, which costs one request. */
 static void take_back_path(struct shared *shared, const char *path)
 {
-	size_t parent_len = path_parent_len(path);
 	take_back(shared, hash_path(path, strlen(path)), false);
-	if (parent_len > 0) {
-		take_back(shared, hash_path(path, parent_len), true);
-	}
+	take_back(shared, hash_path(path, path_parent_len(path)), true);
 }
 
 static void on_part_touched(void *context, const char *path)
@@ -235,10 +232,8 @@ static void on_confirmed(void *context, struct cache_answer *answer, const struc
 
 static void stop_confirming(struct shared *shared)
 {
-	if (shared->confirming) {
-		cache_cancel(&shared->wait);
-		shared->confirming = false;
-	}
+	cache_cancel(&shared->wait);
+	shared->confirming = false;
 }
 
 static bool lasts_until_next_look(
@@ -497,11 +492,11 @@ static bool put_warm(void *context, const struct cache_query *query, const char 
 	struct shared *shared = context;
 	const struct shared_item item = shared_item_of(shared->cache, key, query, answer);
 	struct err err = ERR_INIT;
-	bool grows = 2 * map_size(shared->map) <= shared->max_bytes;
+	/* For a map of max_bytes there is never room twice: it is not replaced. */
 	return has_room(shared, 0) &&
 		(put_item(shared, &item) ||
-			(grows && has_room(shared, bytes_of(shared->map)) &&
-				replace(shared, &err) && put_item(shared, &item)));
+			(has_room(shared, bytes_of(shared->map)) && replace(shared, &err) &&
+				put_item(shared, &item)));
 }
 
 static void make_warm(struct shared *shared)
@@ -581,8 +576,6 @@ static void forget_patterns(struct shared *shared)
 		free(shared->patterns[i]);
 	}
 	free(shared->patterns);
-	shared->patterns = NULL;
-	shared->pattern_count = 0;
 }
 
 static void set_patterns(struct shared *shared, char *const *patterns, size_t count)

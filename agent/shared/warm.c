@@ -312,7 +312,7 @@ static void add_pattern(struct warm *warm, const char *text)
 	pattern->tree = len >= 3 && strcmp(text + len - 3, "/**") == 0;
 	pattern->path = allocate_text(text);
 	if (pattern->tree) {
-		pattern->path[len == 3 ? 1 : len - 3] = '\0'; /* of all paths: "/" */
+		pattern->path[len - 3] = '\0'; /* of all paths: "" */
 	}
 }
 
@@ -358,9 +358,7 @@ void warm_destroy(struct warm *warm)
 		return;
 	}
 	timer_stop(&warm->work);
-	if (warm->waiting) {
-		cache_cancel(&warm->wait);
-	}
+	cache_cancel(&warm->wait);
 	forget_queue(warm);
 	count_bytes(warm, 0);
 	for (size_t i = 0; i < warm->pattern_count; i++) {

@@ -70,7 +70,7 @@ size_t path_parent_len(const char *path);
 /* The last element: a pointer into `path`; "" for "/". */
 const char *path_name(const char *path);
 
-/* True when `path` is `ancestor` or lies below it. */
+/* True when `path` is `ancestor` or lies below it; "" is the root, too. */
 bool path_is_under(const char *path, const char *ancestor);
 
 #define PATH_DNS_NAME_BYTES 256 /* 253 bytes, a trailing dot and a NUL */

@@ -100,6 +100,28 @@ LEASE_TEST(a_server_is_asked_once_for_a_sign_of_life)
 	answer(stage);
 	cr_expect_eq(questions, 2, "and again the next time");
 	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
+	memory_set_answering(stage->cache.registry, false);
+	let_pass(stage, STEP_MS);
+	cr_expect_leq(lease_left_ms(stage), 0);
+	answer(stage);
+	cr_expect_eq(questions, 3, "by the next look");
+	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+	memory_on_task(stage->cache.registry, NULL, NULL);
+}
+
+LEASE_TEST(a_look_while_the_server_is_asked_waits_for_the_same_answer)
+{
+	enum { SHORT_MS = 4000 }; /* so that a look comes before a look-up would wait no longer */
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){ .confirm_ms = SHORT_MS, .max_size_bytes = CACHE_BYTES });
+	fall_silent(stage);
+	memory_on_task(stage->cache.registry, count_question, NULL);
+	let_pass(stage, SHORT_MS / 5 + 1);
+	cr_expect_leq(lease_left_ms(stage), 0);
+	answer(stage);
+	cr_expect_eq(questions, 1);
+	cr_expect_eq(lease_left_ms(stage), SHORT_MS);
 	memory_on_task(stage->cache.registry, NULL, NULL);
 }
 
@@ -120,6 +142,7 @@ LEASE_TEST(an_agent_may_end_while_the_server_is_asked)
 {
 	fall_silent(stage);
 	shared_destroy(stage->shared);
+	shared_destroy(NULL);
 	answer(stage);
 	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
 }
@@ -145,6 +168,16 @@ LEASE_TEST(a_map_that_is_made_during_an_outage_has_no_lease)
 	shared_retire(stage->shared);
 	open_map(stage);
 	cr_expect_leq(lease_left_ms(stage), 0);
+	shared_on_registry_state(stage->shared, REGISTRY_CONNECTED);
+	cr_expect_not(shared_is_out(stage->shared));
+	open_map(stage);
+	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+}
+
+LEASE_TEST(an_outage_without_a_map_is_nothing_to_it)
+{
+	shared_retire(stage->shared);
+	shared_on_registry_state(stage->shared, REGISTRY_AWAY);
 	shared_on_registry_state(stage->shared, REGISTRY_CONNECTED);
 	cr_expect_not(shared_is_out(stage->shared));
 	open_map(stage);
@@ -312,6 +345,39 @@ LEASE_TEST(a_larger_map_knows_how_many_answers_a_further_registry_has)
 	cr_expect_eq(stats_of(stage).entries, before - 1);
 	let_pass(stage, STEP_MS);
 	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+}
+
+LEASE_TEST(all_answers_of_a_further_registry_go_with_it)
+{
+	enum { ANSWERS = 330 };
+	for (int round = 0; round < 4; round++) {
+		struct cache_stage far;
+		open_far(&far, CONFIRM_MS);
+		for (size_t i = 0; i < ANSWERS; i++) {
+			put_of(stage, far.cache, number_key(i), SHARED_OF_PATH, "/far");
+		}
+		cr_assert_eq(stats_of(stage).entries, ANSWERS);
+		close_far(stage, &far);
+		cr_expect_eq(stats_of(stage).entries, 0);
+		shared_retire(stage->shared);
+		open_map(stage);
+	}
+}
+
+LEASE_TEST(a_further_registry_may_outlive_the_shared_memory)
+{
+	struct cache_stage far;
+	struct cache_outcome outcome;
+	open_far(&far, CONFIRM_MS);
+	memory_put(far.registry, "/far", cache_stage_record("one"));
+	cr_assert_eq(cache_stage_look(&far, &outcome, "/far", CACHE_RESOLVE), 0);
+	put_of(stage, far.cache, "/far", SHARED_OF_PATH, "/far");
+	shared_destroy(stage->shared);
+	memory_put(far.registry, "/far", cache_stage_record("two"));
+	cache_stage_turn(&far);
+	cr_expect_eq(look(stage, "/far"), SHARED_GONE);
+	cache_stage_close(&far);
+	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
 }
 
 /* ---- what a change takes back ---- */

@@ -102,12 +102,12 @@ WARM_TEST(a_named_path_has_its_record_alone_and_may_be_absent)
 
 WARM_TEST(a_tree_has_its_root_and_what_is_below_it)
 {
-	static char *const tree[] = { "/absent", "/a/**", "/a" };
+	static char *const tree[] = { "/absent", "/a/**", "/a", "/nothing/**" };
 	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
 	memory_put(stage->cache.registry, "/a/b/c", cache_stage_record("c"));
 	memory_put(stage->cache.registry, "/ab", cache_stage_record("ab"));
 	turn_often(stage);
-	open_warm(stage, tree, 3);
+	open_warm(stage, tree, 4);
 	static const char *const keys[] = { "/v1/resolve/a", "/v1/list/a", "/v1/records/a",
 		"/v1/endpoints/a", "/v1/list/a/b", "/v1/records/a/b", "/v1/resolve/a/b/c" };
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -115,6 +115,7 @@ WARM_TEST(a_tree_has_its_root_and_what_is_below_it)
 	}
 	cr_expect_eq(look(stage, "/v1/resolve/ab"), SHARED_UNKNOWN);
 	cr_expect_eq(look(stage, "/v1/list/"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/nothing"), SHARED_UNKNOWN);
 	memory_put(stage->cache.registry, "/ab", cache_stage_record("new"));
 	turn_often(stage);
 	cr_expect_eq(look(stage, "/v1/resolve/ab"), SHARED_UNKNOWN);
@@ -180,7 +181,11 @@ WARM_TEST(no_more_than_32_answers_are_made_in_a_turn)
 		most = made > most && made < 1000 ? made : most;
 		before = stats_of(stage).entries;
 	}
-	cr_expect_gt(stats_of(stage).entries, 200);
+	for (int i = 0; i < 100; i++) {
+		char key[64];
+		snprintf(key, sizeof(key), "/v1/resolve/some/%d", i);
+		cr_expect_eq(look(stage, key), SHARED_FOUND, "%s", key);
+	}
 	cr_expect_leq(most, 32, "%zu", most);
 	cr_expect_gt(most, 16, "%zu", most);
 }
@@ -203,8 +208,8 @@ WARM_TEST(nothing_is_made_while_nobody_asks)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 }
 
-/* Nobody has waited for it: it is read as for a client, and put when it is there. */
-WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
+/* Paths that the cache has not read. */
+static void name_two(struct stage *stage)
 {
 	static char *const named[] = { "/first", "/second" };
 	cache_set_options(stage->cache.cache,
@@ -214,6 +219,12 @@ WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
 	memory_set_answering(stage->cache.registry, false);
 	set_options(stage, MAX_BYTES, named, 2);
 	open_map(stage);
+}
+
+/* They are read as for a client. */
+WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
+{
+	name_two(stage);
 	turn_often(stage);
 	cr_expect_eq(stats_of(stage).entries, 0);
 	memory_set_answering(stage->cache.registry, true);
@@ -221,4 +232,121 @@ WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
 	cr_expect_eq(look(stage, "/v1/resolve/first"), SHARED_FOUND);
 	cr_expect_eq(look(stage, "/v1/resolve/second"), SHARED_FOUND);
 	cr_expect_str_eq(stage->value, cache_stage_record("second"));
+}
+
+WARM_TEST(a_path_that_is_being_read_is_forgotten_with_the_warm_ones)
+{
+	name_two(stage);
+	cache_stage_turn(&stage->cache);
+	set_options(stage, MAX_BYTES, NULL, 0);
+	memory_set_answering(stage->cache.registry, true);
+	turn_often(stage);
+	cr_expect_eq(stats_of(stage).entries, 0);
+	cr_expect_eq(look(stage, "/v1/resolve/first"), SHARED_UNKNOWN);
+}
+
+/* The answer itself is known, and nothing of it changes. */
+WARM_TEST(a_warm_path_is_put_when_the_server_has_confirmed_it)
+{
+	static char *const named[] = { "/a" };
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
+	memory_set_answering(stage->cache.registry, false);
+	set_options(stage, MAX_BYTES, named, 1);
+	open_map(stage);
+	turn_often(stage);
+	cr_expect_eq(stats_of(stage).entries, 0);
+	memory_set_heard_ms(stage->cache.registry, INT64_MAX);
+	memory_set_answering(stage->cache.registry, true);
+	turn_often(stage);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+WARM_TEST(warm_answers_need_no_newer_word_of_the_server_than_others)
+{
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	turn_often(stage);
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 100);
+	open_warm(stage, everything, 1);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_FOUND);
+	cr_expect_eq(look(stage, "/v1/endpoints/a"), SHARED_FOUND);
+}
+
+/* ---- the bytes of the queue ---- */
+
+enum { NAMES = 200, NAME_BYTES = 100 };
+
+/* The bytes that the cache counts for so many queued names, all of one length. */
+static size_t bytes_of_names(struct stage *stage, size_t count)
+{
+	static char texts[NAMES][NAME_BYTES];
+	static char *names[NAMES];
+	for (size_t i = 0; i < count; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "/name%03zu", i);
+		names[i] = texts[i];
+	}
+	set_options(stage, MAX_BYTES, NULL, 0);
+	size_t before = cache_bytes(stage);
+	set_options(stage, MAX_BYTES, names, count);
+	return cache_bytes(stage) - before;
+}
+
+WARM_TEST(the_queue_counts_in_the_size_of_the_cache)
+{
+	static char *const tree[] = { "/nothing/**" };
+	static char *const longer[] = { "/name000/and/so/on" };
+	set_options(stage, MAX_BYTES, NULL, 0);
+	open_map(stage);
+	size_t before = cache_bytes(stage);
+	set_options(stage, MAX_BYTES, tree, 1);
+	size_t empty = cache_bytes(stage) - before;
+	size_t one = bytes_of_names(stage, 1);
+	cr_expect_gt(empty, SHARED_KEY_BYTES + 64 * sizeof(void *));
+	cr_expect_gt(one - empty, strlen("/name000"));
+	set_options(stage, MAX_BYTES, longer, 1);
+	cr_expect_eq(cache_bytes(stage) - before, one + strlen("/and/so/on"));
+	cr_expect_eq(bytes_of_names(stage, 64), empty + 64 * (one - empty));
+	cr_expect_eq(bytes_of_names(stage, NAMES),
+		empty + NAMES * (one - empty) + (256 - 64) * sizeof(void *),
+		"its table is doubled when it has as many buckets as paths");
+	set_options(stage, MAX_BYTES, NULL, 0);
+	cr_expect_eq(cache_bytes(stage), before);
+}
+
+WARM_TEST(the_queue_of_a_path_that_changes_often_stays_small)
+{
+	open_warm(stage, everything, 1);
+	size_t bytes = 0;
+	for (int i = 0; i < 300; i++) {
+		memory_put(stage->cache.registry, "/a", cache_stage_record(i % 2 ? "one" : "two"));
+		cache_stage_turn(&stage->cache);
+		if (i == 9) {
+			bytes = cache_bytes(stage);
+		}
+	}
+	cr_expect_leq(cache_bytes(stage), bytes + 256, "%zu more", cache_bytes(stage) - bytes);
+}
+
+WARM_TEST(a_full_map_has_no_queue)
+{
+	static char texts[NAMES][NAME_BYTES];
+	static char *names[NAMES];
+	for (size_t i = 0; i < NAMES; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "/name%03zu", i);
+		names[i] = texts[i];
+		memory_put(stage->cache.registry, names[i], cache_stage_record("n"));
+	}
+	turn_often(stage);
+	set_options(stage, LEAST_BYTES, NULL, 0);
+	open_map(stage);
+	for (size_t number = 0; number < 1000; number++) {
+		put_of(stage, stage->cache.cache, number_key(number), SHARED_OF_PATH, "/other");
+	}
+	size_t before = cache_bytes(stage);
+	set_options(stage, LEAST_BYTES, names, NAMES);
+	size_t queued = cache_bytes(stage) - before;
+	clock_shift_ms += CONFIRM_MS / 5 + 1; /* to the next look at the lease */
+	turn_often(stage);
+	size_t left = cache_bytes(stage) - before;
+	cr_expect_gt(queued, left + NAMES * strlen("/name000"), "%zu of %zu", left, queued);
 }
