@@ -193,7 +193,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
 	}
 	const enum zk_event_kind *kind = context;
 	struct buffer frame;
-	buffer_init(&frame, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES);
+	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
 	if (zk_event_encode(&frame,
 		    &(struct zk_event){
 			    .kind = *kind, .gone = type == ZOO_DELETED_EVENT, .path = path }) < 0) {

@@ -134,10 +134,10 @@ static bool read_more(struct buffer *in, int timeout_ms)
 	return true;
 }
 
-/* The length of the first frame, which stays in the buffer; 0 when it is not complete yet. */
-static size_t peek(const struct buffer *in, struct zk_frame *ret_frame)
+/* The length of the frame behind `used` bytes, which stays there; 0 when it is not complete yet. */
+static size_t peek(const struct buffer *in, size_t used, struct zk_frame *ret_frame)
 {
-	long len = zk_frame_next(ret_frame, in->data, in->len);
+	long len = zk_frame_next(ret_frame, in->data + used, in->len - used);
 	if (len < 0) {
 		abort();
 	}
@@ -149,7 +149,7 @@ static void read_hello(struct buffer *in)
 	struct zk_frame frame;
 	size_t len;
 	buffer_init(&hello_frame, ZK_FRAME_MAX_BYTES);
-	while (!(len = peek(in, &frame))) {
+	while (!(len = peek(in, 0, &frame))) {
 		read_more(in, -1);
 	}
 	if (buffer_append(&hello_frame, in->data, len) < 0) {
@@ -157,7 +157,7 @@ static void read_hello(struct buffer *in)
 	}
 	explicit_bzero(in->data, len);
 	buffer_consume(in, len);
-	if (peek(&hello_frame, &frame) != len || zk_hello_decode(&hello, &frame) < 0) {
+	if (peek(&hello_frame, 0, &frame) != len || zk_hello_decode(&hello, &frame) < 0) {
 		abort();
 	}
 	bear_silence((int)hello.timeout_ms);
@@ -181,11 +181,11 @@ static void find_servers(struct buffer *in)
 		if (hello.addresses[0]) {
 			break;
 		}
-		if (read_more(in, RESOLVE_AGAIN_MS)) {
-			struct zk_frame frame;
-			if (peek(in, &frame) && frame.type == ZK_FRAME_CLOSE) {
-				_exit(0);
-			}
+		/* It may have come with the hello. */
+		struct zk_frame frame;
+		read_more(in, RESOLVE_AGAIN_MS);
+		if (peek(in, 0, &frame) && frame.type == ZK_FRAME_CLOSE) {
+			_exit(0);
 		}
 	}
 	buffer_append_text(&addresses, hello.addresses);
@@ -226,16 +226,8 @@ static void handle_all(zhandle_t *zh, struct buffer *in)
 {
 	struct zk_frame frame;
 	size_t used = 0;
-	for (;;) {
-		long len = zk_frame_next(&frame, in->data + used, in->len - used);
-		if (len < 0) {
-			abort();
-		}
-		if (len == 0) {
-			break;
-		}
+	for (size_t len; (len = peek(in, used, &frame)) > 0; used += len) {
 		handle(zh, &frame);
-		used += (size_t)len;
 	}
 	buffer_consume(in, used);
 }

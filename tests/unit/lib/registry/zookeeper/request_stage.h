@@ -16,6 +16,7 @@
 
 #include "lib/base/limits.h"
 #include "lib/registry/zookeeper/worker/worker.h"
+#include "tests/support/failing.h"
 
 enum { PASSED_ON = 10, SILENT = 11, ENDED = 1, TAG = 77, CALL_BYTES = 16 * 1024 };
 
@@ -44,15 +45,19 @@ static struct buffer sent;
 
 void zk_worker_send(struct buffer *frame)
 {
+	failing_pause();
 	was_sent = true;
 	buffer_init(&sent, 2 * ZK_FRAME_MAX_BYTES);
 	cr_assert_eq(buffer_append(&sent, frame->data, frame->len), 0);
 	buffer_clear(frame);
+	failing_resume();
 }
+
+static int said = -1;
 
 void zk_worker_say(const char *format, ...)
 {
-	(void)format;
+	(void)!write(said, format, strlen(format));
 }
 
 /* ---- in place of the client library's ---- */

@@ -6,19 +6,35 @@
 
 /* ---- the requests ---- */
 
-/* The end of a process that starts such a request. */
-static int end_of(enum zk_operation operation)
+/* The end of a process that starts such a request, in which an allocation fails; 0: none. */
+static int end_without(uint64_t allocation, const struct zk_request *request)
 {
-	const struct zk_request request = { .operation = operation, .path = "/a", .data = "" };
+	char words[64] = "";
+	int ends[2];
+	cr_assert_eq(pipe(ends), 0);
 	pid_t child = fork();
 	if (child == 0) {
-		zk_worker_request(NULL, &request);
+		said = ends[1];
+		if (allocation > 0) {
+			failing_arm("alloc", allocation, ENOMEM);
+		}
+		zk_worker_request(NULL, request);
 		_exit(was_sent ? PASSED_ON : SILENT);
 	}
 	int status;
+	close(ends[1]);
+	(void)!read(ends[0], words, sizeof(words) - 1);
+	close(ends[0]);
 	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_assert(WIFEXITED(status));
+	cr_assert(WIFEXITED(status), "%d", WTERMSIG(status));
+	cr_expect_str_eq(words, WEXITSTATUS(status) == ENDED ? "out of memory" : "");
 	return WEXITSTATUS(status);
+}
+
+static int end_of(enum zk_operation operation)
+{
+	return end_without(
+		0, &(struct zk_request){ .operation = operation, .path = "/a", .data = "" });
 }
 
 Test(request, data_are_passed_on_unless_the_client_had_no_memory_for_them)
@@ -29,6 +45,34 @@ Test(request, data_are_passed_on_unless_the_client_had_no_memory_for_them)
 	cr_assert_eq(end_of(ZK_GET), PASSED_ON, "a node may have no data");
 	library = (struct library){ .value = NULL, .len = 4 };
 	cr_assert_eq(end_of(ZK_GET), ENDED);
+	library = (struct library){ .value = NULL, .len = 0 };
+	cr_assert_eq(end_of(ZK_GET), ENDED);
+}
+
+/* A failed allocation is a failed worker: the agent asks another one. */
+Test(request, a_worker_without_memory_ends)
+{
+	static const char acl[] = "31:world:anyone";
+	static const struct {
+		enum zk_operation operation;
+		bool exact;
+	} rows[] = { { ZK_GET, false }, { ZK_EXISTS, false }, { ZK_DELETE, false },
+		{ ZK_CREATE, false }, { ZK_REPLACE, false }, { ZK_SET, true }, { ZK_SYNC, false } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct zk_request request = { .operation = rows[i].operation,
+			.path = "/a",
+			.data = "data",
+			.len = 4,
+			.exact = rows[i].exact,
+			.acl = { .packed = acl, .len = sizeof(acl), .count = 1 } };
+		library = (struct library){ .value = "value", .len = 5, .path = "/a" };
+		uint64_t allocation = 1;
+		while (end_without(allocation, &request) == ENDED) {
+			allocation++;
+		}
+		cr_expect_gt(allocation, 1, "%zu", i);
+		cr_expect_eq(end_without(allocation, &request), PASSED_ON, "%zu", i);
+	}
 }
 
 Test(request, a_node_that_was_made_has_a_path)
@@ -223,7 +267,6 @@ Test(request, children_and_entries_come_in_their_order)
 	cr_expect_eq(end_of(ZK_ACL), ENDED);
 }
 
-/* Both ways: the list alone is too long, and the frame with it. */
 Test(request, a_list_that_no_frame_can_hold_fails_alone)
 {
 	enum { NAMES = 32, NAME_BYTES = ZK_FRAME_MAX_BYTES / NAMES };
@@ -238,15 +281,34 @@ Test(request, a_list_that_no_frame_can_hold_fails_alone)
 		entries[i] = (struct ACL){ .perms = 31, .id = { scheme, name } };
 	}
 	library = (struct library){ .names = { NAMES, names }, .acl = { NAMES, entries } };
-	cr_expect_eq(ask_for(5).rc, ZMARSHALLINGERROR);
-	cr_expect_eq(ask_for(7).rc, ZMARSHALLINGERROR);
-	name[NAME_BYTES - 1] = '\0';
 	const struct zk_result result = ask_for(5);
 	cr_expect_eq(result.rc, ZMARSHALLINGERROR);
 	cr_expect_eq(result.names.count, 0);
 	cr_expect(is_empty(&result.stat));
-	name[NAME_BYTES - 100] = '\0';
+	cr_expect_eq(ask_for(7).rc, ZMARSHALLINGERROR);
+	free(name);
+}
+
+/* The list itself is short enough; its frame is the largest one, or one byte larger. */
+Test(request, a_list_may_be_as_long_as_its_frame)
+{
+	enum { NAMES = 32, NAME_BYTES = ZK_FRAME_MAX_BYTES / NAMES };
+	char *name = malloc(NAME_BYTES);
+	char *names[NAMES];
+	memset(name, 'n', NAME_BYTES);
+	name[NAME_BYTES - 1] = '\0';
+	for (size_t i = 0; i < NAMES; i++) {
+		names[i] = name;
+	}
+	library = (struct library){ .names = { 0, names } };
+	cr_assert_eq(ask_for(5).rc, ZOK);
+	size_t rest = sent.len - 4;
+	library.names.count = NAMES;
+	names[NAMES - 1] = name + rest;
 	cr_expect_eq(ask_for(5).rc, ZOK);
+	cr_expect_eq(sent.len - 4, ZK_FRAME_MAX_BYTES);
+	names[NAMES - 1] = name + rest - 1;
+	cr_expect_eq(ask_for(5).rc, ZMARSHALLINGERROR);
 	free(name);
 }
 
@@ -363,10 +425,10 @@ static struct zk_result create_with(const char *packed, size_t len, size_t count
 
 Test(request, a_node_is_made_with_its_acl)
 {
-	static const char two[] = "1:world:anyone\0"
+	static const char two[] = "31:world:anyone\0"
 				  "-1:digest:joe:hash";
 	cr_expect_eq(create_with(two, sizeof(two), 2).rc, ZOK);
-	cr_expect_str_eq(call, "create /a '' persistent 1:world:anyone -1:digest:joe:hash");
+	cr_expect_str_eq(call, "create /a '' persistent 31:world:anyone -1:digest:joe:hash");
 	cr_expect_eq(create_with("1:world", 8, 1).rc, ZINVALIDACL);
 	cr_expect_eq(create_with("world", 6, 1).rc, ZINVALIDACL);
 	cr_expect_str_eq(call, "", "the client is not asked");
@@ -432,8 +494,9 @@ Test(request, a_replacement_fails_for_the_reason_of_the_part_that_failed)
 	library.rc = ZCONNECTIONLOSS;
 	library.results[0] = ZBADVERSION;
 	cr_expect_eq(replace("/a", 2).rc, ZCONNECTIONLOSS);
+	memset(set_stats, 0, sizeof(set_stats)); /* or they would hold a leak */
 	library.started = ZINVALIDSTATE;
-	cr_expect_eq(replace("/a", 2).rc, ZINVALIDSTATE, "the client does not begin it");
+	cr_expect_eq(replace("/a", 0).rc, ZINVALIDSTATE, "the client does not begin it");
 }
 
 Test(request, a_replacement_has_room_for_its_path)
@@ -482,20 +545,26 @@ Test(request, an_exact_write_goes_over_the_node_that_it_names_alone)
 	cr_expect_eq(ask_exactly(ZK_SET).rc, ZINVALIDSTATE);
 }
 
-Test(request, an_exact_write_that_cannot_be_kept_meanwhile_ends_the_worker)
+/* It is kept until the node has been looked at. */
+Test(request, an_exact_write_may_be_as_large_as_a_frame)
 {
-	char *data = calloc(1, ZK_FRAME_MAX_BYTES + 1);
-	pid_t child = fork();
-	if (child == 0) {
-		ask(&(struct zk_request){ .operation = ZK_SET,
-			.path = "/a",
-			.data = data,
-			.len = ZK_FRAME_MAX_BYTES + 1,
-			.exact = true });
-		_exit(PASSED_ON);
-	}
-	int status;
+	struct zk_request request = { .tag = TAG,
+		.operation = ZK_SET,
+		.path = "/a",
+		.data = "",
+		.version = 3,
+		.exact = true,
+		.czxid = 9 };
+	struct buffer frame;
+	buffer_init(&frame, 1024);
+	cr_assert_eq(zk_request_encode(&frame, &request), 0);
+	request.len = ZK_FRAME_MAX_BYTES + 4 - frame.len;
+	buffer_finish(&frame);
+	char *data = calloc(1, request.len + 1);
+	request.data = data;
+	library = (struct library){ .condition = { .czxid = 9, .version = 3 } };
+	cr_expect_eq(ask(&request).rc, ZOK);
+	request.len++;
+	cr_expect_eq(end_without(0, &request), ENDED);
 	free(data);
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == ENDED);
 }

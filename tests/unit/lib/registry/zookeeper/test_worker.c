@@ -10,11 +10,19 @@ static int end_of_main(int argc, const char *first)
 	char word[16] = "";
 	char *words[] = { (char[]){ "berth-zookeeper" }, word, word, NULL };
 	snprintf(word, sizeof(word), "%s", first);
+	char said[256] = "";
+	int ends[2];
+	cr_assert_eq(pipe(ends), 0);
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(5);
+		dup2(ends[1], STDERR_FILENO);
 		_exit(zk_worker_main(argc, words));
 	}
+	close(ends[1]);
+	(void)!read(ends[0], said, sizeof(said) - 1);
+	close(ends[0]);
+	cr_expect_str_eq(said, "berth-zookeeper: started by berthd and the like, not by hand\n");
 	return end_of(child);
 }
 
@@ -38,18 +46,34 @@ Test(worker, it_is_alone_with_its_socket)
 	end();
 }
 
-Test(worker, its_socket_may_be_the_first_descriptor)
+static void check_at(int fd)
 {
 	const struct zk_hello words = hello();
 	struct buffer frame;
-	begin_at(3);
+	page->open_fds = 0;
+	begin_at(fd);
 	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
 	cr_assert_eq(zk_hello_encode(&frame, &words), 0);
 	say(&frame);
 	hear_beginning();
 	request("/a");
 	hear_done("/a");
-	cr_expect_eq(page->open_fds, 15, "%x", page->open_fds);
+	cr_expect_eq(page->open_fds, 1U << fd | 7, "%x", page->open_fds);
+	end();
+}
+
+Test(worker, its_socket_may_be_the_first_descriptor)
+{
+	check_at(3);
+	check_at(4);
+}
+
+Test(worker, all_words_of_the_cage_are_said)
+{
+	const struct zk_hello words = hello();
+	page->has_long_cage = true;
+	begin(&words);
+	cr_expect_eq(strlen(hear_log(ZK_LOG_CAGE)), strlen("cage: ") + SANDBOX_WORDS_BYTES - 1);
 	end();
 }
 
@@ -154,6 +178,23 @@ Test(worker, it_ends_when_the_agent_closes_while_it_looks_for_addresses)
 	close(agent);
 }
 
+/* A name server may be away for long. */
+Test(worker, it_sees_that_the_agent_has_closed_already)
+{
+	const struct zk_hello words = hello();
+	struct buffer frames;
+	page->failing_lookups = 1000;
+	page->time_flies = true;
+	begin_at(WORKER_FD);
+	buffer_init(&frames, ZK_FRAME_MAX_BYTES);
+	cr_assert_eq(zk_hello_encode(&frames, &words), 0);
+	cr_assert_eq(zk_close_encode(&frames), 0);
+	say(&frames);
+	cr_expect_eq(end_of(worker), 0);
+	cr_expect_eq(page->lookups, 1);
+	close(agent);
+}
+
 Test(worker, there_is_no_cage_for_sasl)
 {
 	struct zk_hello words = hello();
@@ -190,9 +231,11 @@ Test(worker, a_hello_may_come_in_pieces)
 	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
 	cr_assert_eq(zk_hello_encode(&frame, &words), 0);
 	append_request(&frame, "/behind");
-	cr_assert_eq(send(agent, frame.data, 3, 0), 3);
-	usleep(1000);
-	buffer_consume(&frame, 3);
+	cr_assert_eq(send(agent, frame.data, 1, 0), 1);
+	for (int i = 0; i < 2000 && page->pause_count < 4; i++) {
+		usleep(1000); /* until it waits for more */
+	}
+	buffer_consume(&frame, 1);
 	while (frame.len > 0) {
 		ssize_t n = send(agent, frame.data, frame.len, MSG_NOSIGNAL);
 		cr_assert_gt(n, 0);
@@ -274,6 +317,30 @@ Test(worker, each_request_is_passed_on_once)
 	request("/four");
 	hear_done("/four");
 	cr_expect_eq(page->requests, 4);
+	end();
+}
+
+Test(worker, a_frame_may_be_as_large_as_frames_are)
+{
+	const struct zk_hello words = hello();
+	struct zk_request large = { .operation = ZK_SET, .path = "/large", .data = "" };
+	struct buffer frame;
+	begin(&words);
+	hear_beginning();
+	buffer_init(&frame, 2 * ZK_FRAME_MAX_BYTES);
+	cr_assert_eq(zk_request_encode(&frame, &large), 0);
+	large.len = ZK_FRAME_MAX_BYTES + 4 - frame.len;
+	large.data = calloc(1, large.len);
+	buffer_clear(&frame);
+	cr_assert_eq(zk_request_encode(&frame, &large), 0);
+	for (size_t sent = 0; sent < frame.len;) {
+		ssize_t n = send(agent, frame.data + sent, frame.len - sent, MSG_NOSIGNAL);
+		cr_assert_gt(n, 0);
+		sent += (size_t)n;
+	}
+	hear_done("/large");
+	buffer_finish(&frame);
+	free((char *)(uintptr_t)large.data);
 	end();
 }
 
@@ -402,6 +469,9 @@ Test(worker, the_client_librarys_words_reach_the_agent)
 	hear_done("/quiet");
 	request("/tls");
 	cr_expect_str_eq(hear_log(ZK_LOG_LIBRARY), "tls_ca /ca.pem cannot be used: no such file");
+	hear_done("/tls");
+	request("/long");
+	cr_expect_eq(strlen(hear_log(ZK_LOG_LIBRARY)), 511);
 	end();
 }
 
@@ -413,13 +483,20 @@ Test(worker, twenty_lines_a_second_are_enough)
 	request("/quiet");
 	hear_done("/quiet");
 	for (int second = 0; second < 2; second++) {
-		request("/lines/30");
-		for (int i = 0; i < 20; i++) {
+		request("/lines/15");
+		for (int i = 0; i < 15; i++) {
 			cr_expect_str_eq(hear_log(ZK_LOG_LIBRARY), "one line");
 		}
-		hear_done("/lines/30");
-		request("/later");
-		hear_done("/later");
+		hear_done("/lines/15");
+		request("/later/900");
+		hear_done("/later/900");
+		request("/lines/15");
+		for (int i = 0; i < 5; i++) {
+			cr_expect_str_eq(hear_log(ZK_LOG_LIBRARY), "one line");
+		}
+		hear_done("/lines/15");
+		request("/later/100");
+		hear_done("/later/100");
 	}
 	end();
 }
@@ -447,6 +524,10 @@ Test(worker, a_refused_login_is_reported_once)
 		"the server refuses the SASL login: look at the name and the password in "
 		"auth_file, and at the server's users");
 	hear_session(ZK_SESSION_AUTH_FAILED);
+	for (int i = 0; i < 2000 && last_pause() != -1; i++) {
+		usleep(1000);
+	}
+	cr_expect_eq(last_pause(), -1);
 	request("/a");
 	hear_done("/a");
 	end();

@@ -24,7 +24,7 @@
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "tests/support/shifted_clock.h"
 
-enum { WORKER_FD = 9, OTHER_FD = 5, LATE_FD = 12, PAUSE_MS = 3000, MOST_PAUSES = 64 };
+enum { WORKER_FD = 10, OTHER_FD = 5, LATE_FD = 12, PAUSE_MS = 3000, MOST_PAUSES = 64 };
 
 #define FOUND "10.0.0.1:2181,10.0.0.2:2181"
 #define HEAD "2026-11-23 19:06:16,545:20365(0x7f):ZOO_ERROR@f@1: "
@@ -46,6 +46,7 @@ static struct page {
 	int state; /* of the client library */
 	int granted_ms;
 	bool has_server;
+	bool has_long_cage; /* as many words as there may be */
 	bool closed;
 	int requests;
 	char path[256];    /* of the last request */
@@ -105,6 +106,10 @@ void zk_worker_cage(const char *certificates, const char *servers, char out[SAND
 	snprintf(page->certificates, sizeof(page->certificates), "%s", certificates);
 	snprintf(page->caged_servers, sizeof(page->caged_servers), "%s", servers);
 	snprintf(out, SANDBOX_WORDS_BYTES, "iron");
+	if (page->has_long_cage) {
+		memset(out, 'i', SANDBOX_WORDS_BYTES - 1);
+		out[SANDBOX_WORDS_BYTES - 1] = '\0';
+	}
 }
 
 const char *zk_worker_tls_reason(void)
@@ -161,8 +166,12 @@ void zk_worker_request(zhandle_t *zh, const struct zk_request *request)
 		on_log(HEAD "Exceeded deadline by 11ms");
 	} else if (strcmp(request->path, "/tls") == 0) {
 		on_log(HEAD "Failed to load CA file /ca.pem");
-	} else if (strcmp(request->path, "/later") == 0) {
-		clock_shift_ms += 1000;
+	} else if (strcmp(request->path, "/long") == 0) {
+		char line[1024] = "";
+		memset(line, 'l', sizeof(line) - 1);
+		on_log(line);
+	} else if (sscanf(request->path, "/later/%d", &number) == 1) {
+		clock_shift_ms += number;
 	} else if (strcmp(request->path, "/hello") == 0) {
 		zk_worker_say("%s %s %d", hello_given->servers, hello_given->credential,
 			(int)hello_given->timeout_ms);
@@ -250,6 +259,7 @@ static inline void begin_at(int fd)
 		char *words[] = { (char[]){ "berth-zookeeper" }, number, NULL };
 		snprintf(number, sizeof(number), "%d", fd);
 		dup2(ends[1], 15);
+		dup2(15, 3);
 		dup2(15, OTHER_FD);
 		dup2(15, LATE_FD);
 		dup2(15, fd);
