@@ -68,6 +68,41 @@ MAP_TEST(a_key_keeps_its_slot)
 	cr_expect_eq(put_number(map, 1, 20), slot);
 }
 
+static uint64_t header(const struct map *map, size_t word)
+{
+	struct shared_map reader;
+	cr_assert(shared_map_open(&reader, map_fd(map)));
+	uint64_t value = atomic_load(&reader.words[word]);
+	shared_map_close(&reader);
+	return value;
+}
+
+MAP_TEST(each_change_has_a_serial_number)
+{
+	uint64_t before = header(map, SHARED_H_SERIAL);
+	size_t slot = put_number(map, 1, 10);
+	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 1);
+	(void)put_number(map, 1, 20);
+	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 2);
+	map_ask(map, slot);
+	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 3);
+}
+
+/* A reader's key is of its own map, and does not help with another. */
+MAP_TEST(the_header_says_how_the_map_is_to_be_read)
+{
+	struct map *other = begin();
+	cr_expect_eq(header(map, SHARED_H_SIZE), SIZE);
+	cr_expect_eq(header(map, SHARED_H_SLOTS), map_slots(map));
+	cr_expect_eq(map_slots(map), SIZE / 512);
+	cr_expect_eq(header(map, SHARED_H_ARENA),
+		SHARED_HEADER_BYTES + map_slots(map) * SHARED_SLOT_BYTES);
+	cr_expect_eq(header(map, SHARED_H_LIVE_UNTIL), (uint64_t)FOREVER);
+	cr_expect_neq(header(map, SHARED_H_KEY_0), header(other, SHARED_H_KEY_0));
+	cr_expect_neq(header(map, SHARED_H_KEY_1), header(other, SHARED_H_KEY_1));
+	map_destroy(other);
+}
+
 MAP_TEST(an_answer_can_be_read_back_for_another_map)
 {
 	struct map_entry entry;

@@ -261,6 +261,21 @@ WARM_TEST(a_warm_path_is_put_when_the_server_has_confirmed_it)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 }
 
+WARM_TEST(nothing_is_put_that_the_server_does_not_confirm)
+{
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
+	turn_often(stage);
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
+	memory_set_answering(stage->cache.registry, false);
+	set_options(stage, MAX_BYTES, everything, 1);
+	open_map(stage);
+	for (int i = 0; i < 5; i++) {
+		clock_shift_ms += CONFIRM_MS / 5; /* no look-up waits as long */
+		turn_often(stage);
+	}
+	cr_expect_eq(stats_of(stage).entries, 0);
+}
+
 WARM_TEST(warm_answers_need_no_newer_word_of_the_server_than_others)
 {
 	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));

@@ -40,6 +40,25 @@ Test(explain, a_failed_connection_has_its_server_and_its_reason)
 	cr_expect_str_eq(words, "127.0.0.1:2281: failed while receiving a server response");
 }
 
+Test(explain, a_connection_that_was_closed_has_no_other_reason)
+{
+	cr_expect_eq(explain(SOCKET "-4, errno=0(Success): connection closed", ""), ZK_LOG_CLOSED);
+	cr_expect_str_eq(words, "127.0.0.1:2281: connection closed");
+	cr_expect_eq(explain(SOCKET "-4, errno=1(Not permitted): refused", ""), ZK_LOG_LIBRARY);
+	cr_expect_str_eq(words, "127.0.0.1:2281: refused: Not permitted");
+}
+
+Test(explain, a_line_about_a_socket_in_another_form_stays_as_it_is)
+{
+	static const char *const lines[] = { "Socket 127.0.0.1:2281 is strange",
+		"Socket 127.0.0.1:2281 zk retcode=-4, errno=111",
+		"Socket 127.0.0.1:2281 zk retcode=-4, errno=111(Connection refused)" };
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect_eq(explain(lines[i], ""), ZK_LOG_LIBRARY, "%zu", i);
+		cr_expect_str_eq(words, lines[i]);
+	}
+}
+
 Test(explain, a_failed_handshake_names_what_to_do)
 {
 	cr_expect_eq(explain(HANDSHAKE, "certificate verify failed"), ZK_LOG_LIBRARY);
