@@ -54,6 +54,7 @@ struct memory {
 	enum registry_state state;
 	enum registry_state next_state;
 	bool keeps_session;
+	bool resumable; /* a successor may continue the session */
 	bool silent;
 	int64_t heard_ms;
 	int session_timeout_ms;
@@ -414,18 +415,21 @@ static void complete_late(struct memory *memory)
 
 /* ---- The backend ---- */
 
-static uint64_t new_session(struct memory *memory)
+static void set_session(struct memory *memory, uint64_t session)
 {
-	memory->session = ++memory->tree->last_id;
+	memory->session = session;
 	snprintf(memory->session_name, sizeof(memory->session_name), "memory %llu",
-		(unsigned long long)memory->session);
-	return memory->session;
+		(unsigned long long)session);
+}
+
+static void new_session(struct memory *memory)
+{
+	set_session(memory, ++memory->tree->last_id);
 }
 
 static int memory_backend_open(struct registry_backend **ret_backend, const char *rest,
 	const struct registry_options *options, const struct registry_core *core, struct err *err)
 {
-	(void)options;
 	(void)err;
 	struct memory *memory = calloc(1, sizeof(*memory));
 	memory->base.ops = &memory_ops;
@@ -437,6 +441,10 @@ static int memory_backend_open(struct registry_backend **ret_backend, const char
 	list_init(&memory->notifications);
 	list_append(&memory->tree->backends, &memory->link);
 	new_session(memory);
+	const json_t *resumed = json_object_get(options->session, "number");
+	if (resumed) {
+		set_session(memory, (uint64_t)json_integer_value(resumed));
+	}
 	memory->heard_ms = INT64_MAX;
 	memory->next_state = REGISTRY_CONNECTED;
 	wake(memory);
@@ -462,11 +470,9 @@ static void free_watches(struct memory *memory)
 	}
 }
 
-static void memory_close(struct registry_backend *backend)
+static void leave(struct memory *memory)
 {
-	struct memory *memory = memory_of(backend);
 	assert(list_empty(&memory->submitted));
-	drop_session(memory->tree, find(memory->tree, "/"), memory->session);
 	list_remove(&memory->link);
 	free_watches(memory);
 	tree_close(memory->tree);
@@ -474,16 +480,30 @@ static void memory_close(struct registry_backend *backend)
 	free(memory);
 }
 
-static json_t *memory_detach(struct registry_backend *backend)
+static void memory_close(struct registry_backend *backend)
 {
-	memory_close(backend);
-	return NULL;
+	struct memory *memory = memory_of(backend);
+	drop_session(memory->tree, find(memory->tree, "/"), memory->session);
+	leave(memory);
 }
 
 static json_t *memory_session(const struct registry_backend *backend)
 {
-	(void)backend;
-	return NULL;
+	const struct memory *memory = memory_of(backend);
+	return memory->resumable ? json_pack("{s:s, s:I}", "id", memory->session_name, "number",
+					   (json_int_t)memory->session)
+				 : NULL;
+}
+
+static json_t *memory_detach(struct registry_backend *backend)
+{
+	json_t *session = memory_session(backend);
+	if (session) {
+		leave(memory_of(backend));
+	} else {
+		memory_close(backend);
+	}
+	return session;
 }
 
 static int memory_fd(const struct registry_backend *backend)
@@ -624,6 +644,11 @@ void memory_set_state(struct registry *registry, enum registry_state state)
 void memory_keep_session(struct registry *registry)
 {
 	memory_of(registry->backend)->keeps_session = true;
+}
+
+void memory_let_resume(struct registry *registry)
+{
+	memory_of(registry->backend)->resumable = true;
 }
 
 void memory_set_answering(struct registry *registry, bool answering)

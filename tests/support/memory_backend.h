@@ -20,6 +20,8 @@ struct registry *memory_open(const char *name, const struct registry_options *op
 void memory_set_state(struct registry *registry, enum registry_state state);
 /* From now on LOST is a wrong presumption: the server lets the session live on. */
 void memory_keep_session(struct registry *registry);
+/* From now on a successor may continue the session: registry_session() and registry_detach(). */
+void memory_let_resume(struct registry *registry);
 
 /* False: like a stopped server, the registry answers and notifies nothing, until true is set. */
 void memory_set_answering(struct registry *registry, bool answering);

@@ -1,5 +1,6 @@
 /* Drains of the agent and of single components, and the components that a reload leaves out. */
 
+#include "tests/unit/agent/registration/seams.h"
 #include "tests/unit/agent/wiring_stage.h"
 
 static bool is_done(struct wiring *wiring)

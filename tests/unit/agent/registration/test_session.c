@@ -1,0 +1,475 @@
+/*
+ * The session of the registry: saved for a successor, continued, left, ended; and the nodes in it
+ * at paths that are no longer configured.
+ */
+#include <sys/stat.h>
+
+#include "tests/unit/agent/registration/opened_stage.h"
+
+#define QUICK "[registry]\nupdate_interval = 0s\n"
+#define A QUICK COMPONENT("a")
+#define TWO A COMPONENT("b")
+#define URL "dir:/var/lib/berth/registry"
+
+static bool has_paths(const json_t *document, const char *expected)
+{
+	char text[512] = "";
+	size_t index;
+	json_t *path;
+	json_array_foreach (json_object_get(document, "paths"), index, path) {
+		size_t used = strlen(text);
+		snprintf(text + used, sizeof(text) - used, "%s%s", index ? " " : "",
+			json_string_value(path));
+	}
+	bool same = strcmp(text, expected) == 0;
+	cr_expect(same, "%s", text);
+	return same;
+}
+
+static const char *session_id(const json_t *document)
+{
+	return json_string_value(json_object_get(json_object_get(document, "session"), "id"));
+}
+
+/* The paths that a successor finds on the disk. */
+static bool saves_paths(const struct opened *stage, const char *expected)
+{
+	json_t *document = saved_document(stage, "session");
+	cr_assert_not_null(document);
+	bool same = has_paths(document, expected);
+	json_decref(document);
+	return same;
+}
+
+/* ---- saved ---- */
+
+OPENED(session, it_is_saved_with_all_paths, TWO)
+{
+	run_to_records(stage);
+	json_t *document = saved_document(stage, "session");
+	cr_assert_not_null(document);
+	cr_expect_eq(json_integer_value(json_object_get(document, "version")), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(document, "url")), URL);
+	cr_expect_str_eq(session_id(document), registry_session_name(stage->agent->registry));
+	cr_expect_str_eq(stage->agent->session_saved, session_id(document));
+	has_paths(document, "/app/a /app/b");
+	json_decref(document);
+	cr_expect_not(timer_runs(&stage->agent->session_save_timer));
+	cr_expect_not(was_logged("the session is not saved"));
+}
+
+OPENED(session, records_wait_for_its_file, A)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	timer_start(&agent->session_save_timer, 600000);
+	memory_remove(stage->other, "/app/a");
+	RUN_UNTIL(agent->loop, !all_registered(&stage->wiring));
+	run_a_while(stage);
+	cr_expect_not(other_sees(stage, "/app/a"));
+	end_timer(&agent->session_save_timer);
+	cr_expect(was_logged("the session is not saved yet; records do not wait any longer"));
+	run_to_records(stage);
+	cr_expect(other_sees(stage, "/app/a"));
+}
+
+OPENED(session, it_is_waited_for_once, A)
+{
+	struct agent *agent = stage->agent;
+	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_CONNECTED);
+	cr_expect(timer_runs(&agent->session_save_timer));
+	run_to_records(stage);
+	cr_expect_not(timer_runs(&agent->session_save_timer));
+	agent_registry_save_session(agent);
+	cr_expect_not(timer_runs(&agent->session_save_timer), "the disk has this one");
+	memory_set_state(agent->registry, REGISTRY_LOST);
+	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_LOST);
+	memory_set_state(agent->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_CONNECTED);
+	cr_expect(timer_runs(&agent->session_save_timer), "but not the next one");
+	run_to_records(stage);
+	json_t *document = saved_document(stage, "session");
+	cr_expect_str_eq(session_id(document), registry_session_name(agent->registry));
+	json_decref(document);
+}
+
+OPENED(session, one_that_cannot_be_saved_is_not_waited_for, A)
+{
+	struct agent *agent = stage->agent;
+	state_dir_finish(&agent->state);
+	run_to_records(stage);
+	cr_expect(was_logged("the session is not saved and ends with this process: "));
+	cr_expect_not(timer_runs(&agent->session_save_timer));
+}
+
+Test(session, where_none_can_be_continued_none_is_saved)
+{
+	struct opened *stage = opened_begin(&(struct opened){ 0 }, A, false);
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	cr_expect_not(timer_runs(&agent->session_save_timer));
+	cr_expect_str_eq(agent->session_saved, "");
+	cr_expect_null(saved_document(stage, "session"));
+	agent_components_destroy(agent);
+	cr_expect_null(agent_registry_leave(agent, json_array()));
+	cr_expect_null(agent->registry);
+	opened_end(stage);
+}
+
+OPENED(session, a_path_that_is_no_longer_configured_is_saved_until_its_record_has_gone, TWO)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	agent_components_reload(agent, load(&stage->wiring, A));
+	json_t *paths = agent_registry_paths(agent);
+	cr_expect_eq(json_array_size(paths), 2);
+	json_decref(paths);
+	RUN_UNTIL(agent->loop, agent->retired_count == 0);
+	run_a_while(stage);
+	saves_paths(stage, "/app/a");
+}
+
+/* ---- continued ---- */
+
+/* The agent ends, and leaves its session; the next one has this configuration. */
+static void restart(struct opened *stage, const char *text)
+{
+	struct agent *agent = stage->agent;
+	agent->leave_session = true;
+	opened_end_agent(stage);
+	config_unref(agent->config);
+	agent->config = load(&stage->wiring, text);
+	opened_begin_agent(stage, NULL);
+}
+
+OPENED(session, a_successor_continues_it, TWO)
+{
+	struct agent *agent = stage->agent;
+	struct answer before = { 0 };
+	struct answer after = { 0 };
+	run_to_records(stage);
+	json_t *document = saved_document(stage, "session");
+	cr_assert_eq(client_stat(stage->other, "/app/a", &before), 0);
+	cr_expect(was_logged("no session was saved, a new one is made"));
+	restart(stage, TWO);
+	cr_expect_not(was_logged("a new one is made"));
+	cr_expect(agent->session_resumed);
+	cr_expect_not_null(strstr(seams.opened[1].session, session_id(document)));
+	cr_expect_str_eq(agent->session_saved, session_id(document));
+	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_CONNECTED);
+	cr_expect_not(timer_runs(&agent->session_save_timer), "the disk has it already");
+	run_to_records(stage);
+	cr_assert_eq(client_stat(stage->other, "/app/a", &after), 0);
+	cr_expect_eq(before.stat.node_id, after.stat.node_id, "the record was left alone");
+	cr_expect_str_eq(registry_session_name(agent->registry), session_id(document));
+	answer_clear(&before);
+	answer_clear(&after);
+	json_decref(document);
+}
+
+OPENED(session, it_goes_from_hand_to_hand_in_an_upgrade, TWO)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	agent_components_destroy(agent);
+	json_t *left = agent_registry_leave(agent, json_pack("[s]", "/app/x"));
+	cr_assert_not_null(left);
+	cr_expect_null(agent->registry);
+	cr_expect_null(agent->lookups);
+	cr_expect_str_eq(json_string_value(json_object_get(left, "url")), URL);
+	cr_expect_eq(json_integer_value(json_object_get(left, "version")), 1);
+	cr_expect_not_null(session_id(left));
+	has_paths(left, "/app/x");
+	leave_document(stage, "session", json_pack("{s:i}", "version", 7));
+	opened_begin_agent(stage, left);
+	cr_expect(agent->session_resumed, "not what the disk has");
+	cr_expect_str_eq(agent->session_saved, session_id(left));
+	json_decref(left);
+	run_to_records(stage);
+}
+
+/* Does an agent that is given this document of its predecessor continue the session? */
+static bool is_continued(struct opened *stage, const json_t *left)
+{
+	opened_end_agent(stage);
+	seams.openings = 0;
+	opened_begin_agent(stage, left);
+	cr_expect_eq(stage->agent->session_resumed, *seams.opened[0].session != '\0');
+	cr_expect_eq(stage->agent->session_resumed, *stage->agent->session_saved != '\0');
+	return stage->agent->session_resumed;
+}
+
+/* The same; takes the reference. */
+static bool takes(struct opened *stage, json_t *left)
+{
+	bool taken = is_continued(stage, left);
+	json_decref(left);
+	return taken;
+}
+
+#define SESSION "session", "id", "memory 99", "number", 99
+
+OPENED(session, only_one_of_this_registry_in_a_known_shape_is_continued, A)
+{
+	(void)was_logged("");
+	cr_expect(takes(
+		stage, json_pack("{s:i, s:s, s:{s:s, s:i}}", "version", 1, "url", URL, SESSION)));
+	cr_expect_not(was_logged("a new one is made"));
+	cr_expect_not(takes(stage,
+		json_pack("{s:i, s:s, s:{s:s, s:i}}", "version", 1, "url", "dir:/x", SESSION)));
+	cr_expect(was_logged("the predecessor's session is with another registry"));
+	cr_expect_not(takes(
+		stage, json_pack("{s:i, s:s, s:{s:s, s:i}}", "version", 2, "url", URL, SESSION)));
+	cr_expect(was_logged("the predecessor's session has an unknown shape"));
+	cr_expect_not(takes(stage, json_pack("{s:i, s:{s:s, s:i}}", "version", 1, SESSION)));
+	cr_expect(was_logged("the predecessor's session has an unknown shape"));
+	cr_expect_not(takes(
+		stage, json_pack("{s:i, s:s, s:s}", "version", 1, "url", URL, "session", "text")));
+	cr_expect(was_logged("the predecessor's session has an unknown shape"));
+	cr_expect_not(is_continued(stage, NULL));
+	cr_expect_not(was_logged("unknown shape"));
+}
+
+OPENED(session, a_damaged_file_means_a_new_one, A)
+{
+	char path[SCRATCH_PATH + 16];
+	leave_document(stage, "session", json_object());
+	snprintf(path, sizeof(path), "%s/session", stage->wiring.folder);
+	cr_assert_eq(truncate(path, 5), 0);
+	opened_begin_agent(stage, NULL);
+	cr_expect(was_logged("the saved session cannot be read, a new one is made: "));
+	cr_expect_not(stage->agent->session_resumed);
+	run_to_records(stage);
+}
+
+/* ---- left, or ended ---- */
+
+OPENED(session, an_agent_that_ends_takes_its_session_with_it, A)
+{
+	run_to_records(stage);
+	agent_components_destroy(stage->agent);
+	json_decref(saved_document(stage, "session"));
+	agent_registry_close(stage->agent);
+	cr_expect_null(stage->agent->registry);
+	cr_expect_null(stage->agent->lookups);
+	cr_expect_null(saved_document(stage, "session"));
+	cr_expect_not(other_sees(stage, "/app/a"));
+	run_a_while(stage);
+	cr_expect_not(was_logged("session: "));
+	agent_registry_close(stage->agent); /* once more */
+}
+
+OPENED(session, an_agent_that_leaves_it_leaves_everything, A)
+{
+	run_to_records(stage);
+	agent_components_destroy(stage->agent);
+	stage->agent->leave_session = true;
+	agent_registry_close(stage->agent);
+	cr_expect_null(stage->agent->registry);
+	json_t *document = saved_document(stage, "session");
+	cr_expect_not_null(document);
+	json_decref(document);
+	cr_expect(other_sees(stage, "/app/a"));
+}
+
+OPENED(session, a_file_that_cannot_be_removed_is_logged, A)
+{
+	char path[SCRATCH_PATH + 16];
+	run_to_records(stage);
+	agent_components_destroy(stage->agent);
+	json_decref(saved_document(stage, "session"));
+	snprintf(path, sizeof(path), "%s/session", stage->wiring.folder);
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	(void)was_logged("");
+	agent_registry_close(stage->agent);
+	RUN_UNTIL(stage->agent->loop, was_logged("/session"));
+}
+
+OPENED(session, without_a_state_directory_it_ends_all_the_same, A)
+{
+	run_to_records(stage);
+	agent_components_destroy(stage->agent);
+	cr_assert(file_queue_wait(stage->agent->files, 60000));
+	state_dir_finish(&stage->agent->state);
+	(void)was_logged("");
+	agent_registry_close(stage->agent);
+	run_a_while(stage);
+	cr_expect_null(stage->agent->registry);
+	cr_expect_not(was_logged("agent: "));
+}
+
+/* ---- paths that are no longer configured ---- */
+
+/* The predecessor's session, in which it had nodes at these paths. */
+static json_t *left_at(struct opened *stage, json_t *paths_take)
+{
+	agent_components_destroy(stage->agent);
+	return agent_registry_leave(stage->agent, paths_take);
+}
+
+static void make_own(struct opened *stage, const char *path)
+{
+	struct answer answer = { 0 };
+	client_add(stage->agent->registry);
+	cr_assert_eq(client_put(stage->agent->registry, path, "{\"type\":\"JSONServiceRecord\"}",
+			     REGISTRY_BIND_CREATE, true, &answer),
+		0, "%s", answer.err.msg);
+	client_forget(stage->agent->registry);
+	answer_clear(&answer);
+}
+
+static bool is_remembered(const struct opened *stage, const char *path)
+{
+	json_t *paths = agent_registry_paths(stage->agent);
+	size_t index;
+	json_t *item;
+	bool found = false;
+	json_array_foreach (paths, index, item) {
+		found = found || strcmp(json_string_value(item), path) == 0;
+	}
+	json_decref(paths);
+	return found;
+}
+
+/* A predecessor had a node at /app/old, too; its successor has begun. */
+static void begin_after_old(struct opened *stage)
+{
+	run_to_records(stage);
+	make_own(stage, "/app/old");
+	json_t *left = left_at(
+		stage, json_pack("[s, s, s, i]", "/app/a", "/app/old", "/app/old", 5));
+	opened_end_agent(stage);
+	opened_begin_agent(stage, left);
+	json_decref(left);
+	(void)was_logged("");
+}
+
+OPENED(abandoned, its_node_is_removed_and_its_path_forgotten, A)
+{
+	begin_after_old(stage);
+	json_t *paths = agent_registry_paths(stage->agent);
+	cr_expect_eq(json_array_size(paths), 2, "once each");
+	json_decref(paths);
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	cr_expect_not(other_sees(stage, "/app/old"));
+	cr_expect(was_logged("removed /app/old, which is no longer configured"));
+	run_to_records(stage);
+	cr_expect(other_sees(stage, "/app/a"));
+	saves_paths(stage, "/app/a");
+}
+
+OPENED(abandoned, until_then_a_successor_learns_of_it, A)
+{
+	begin_after_old(stage);
+	let_fail(stage, "stat /app/old", BERTH_TIMEOUT, NULL, 0);
+	run_to_records(stage);
+	run_a_while(stage);
+	saves_paths(stage, "/app/a /app/old");
+	cr_expect(list_empty(&stage->agent->abandoned) == false);
+}
+
+OPENED(abandoned, a_node_of_somebody_else_stays, A)
+{
+	begin_after_old(stage);
+	memory_remove(stage->other, "/app/old");
+	memory_put(stage->other, "/app/old", "");
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	run_to_records(stage);
+	cr_expect(other_sees(stage, "/app/old"));
+	cr_expect_not(was_logged("removed /app/old"));
+	saves_paths(stage, "/app/a");
+}
+
+OPENED(abandoned, a_node_that_has_gone_is_forgotten, A)
+{
+	begin_after_old(stage);
+	memory_remove(stage->other, "/app/old");
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	cr_expect_not(was_asked(stage, "delete /app/old"));
+	run_to_records(stage);
+	saves_paths(stage, "/app/a");
+}
+
+static void expect_another_attempt(struct opened *stage, const char *question, int code)
+{
+	begin_after_old(stage);
+	let_fail(stage, question, code, NULL, 0);
+	run_to_records(stage);
+	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, question) != NULL);
+	run_a_while(stage);
+	cr_expect(is_remembered(stage, "/app/old"));
+	cr_expect(other_sees(stage, "/app/old"));
+	cr_expect_not(was_logged("no longer configured"));
+	let_fail(stage, NULL, 0, NULL, 0);
+	reconnect(stage);
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	cr_expect_not(other_sees(stage, "/app/old"));
+}
+
+OPENED(abandoned, a_look_that_times_out_comes_again, A)
+{
+	expect_another_attempt(stage, "stat /app/old", BERTH_TIMEOUT);
+}
+
+OPENED(abandoned, a_look_without_the_registry_comes_again, A)
+{
+	expect_another_attempt(stage, "stat /app/old", BERTH_REGISTRY_UNAVAILABLE);
+}
+
+OPENED(abandoned, a_removal_without_the_registry_comes_again, A)
+{
+	expect_another_attempt(stage, "delete /app/old", BERTH_REGISTRY_UNAVAILABLE);
+}
+
+OPENED(abandoned, a_look_that_is_refused_is_the_last_one, A)
+{
+	begin_after_old(stage);
+	let_fail(stage, "stat /app/old", BERTH_NO_PATH_PERMISSIONS, NULL, 0);
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	cr_expect_not(was_asked(stage, "delete /app/old"));
+	run_to_records(stage);
+	cr_expect(other_sees(stage, "/app/old"));
+}
+
+OPENED(abandoned, a_node_that_cannot_be_removed_stays_and_is_logged, A)
+{
+	begin_after_old(stage);
+	let_fail(stage, "delete /app/old", BERTH_NO_PATH_PERMISSIONS, NULL, 0);
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+	cr_expect(was_logged("/app/old, which is no longer configured, stays: "));
+	run_to_records(stage);
+	cr_expect(other_sees(stage, "/app/old"));
+}
+
+OPENED(abandoned, one_that_is_under_way_is_not_asked_for_again, A)
+{
+	begin_after_old(stage);
+	memory_be_late(stage->agent->registry, "/app/old");
+	run_to_records(stage);
+	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, "stat /app/old") != NULL);
+	reconnect(stage);
+	run_a_while(stage);
+	cr_expect_not(was_asked(stage, "stat /app/old"));
+	memory_answer_late(stage->agent->registry);
+	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
+}
+
+OPENED(abandoned, one_that_is_configured_again_is_left_to_its_component, A)
+{
+	begin_after_old(stage);
+	let_fail(stage, "stat /app/old", BERTH_TIMEOUT, NULL, 0);
+	run_to_records(stage);
+	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, "stat /app/old") != NULL);
+	run_a_while(stage);
+	let_fail(stage, NULL, 0, NULL, 0);
+	agent_components_reload(stage->agent, load(&stage->wiring, A COMPONENT("old")));
+	json_t *paths = agent_registry_paths(stage->agent);
+	cr_expect_eq(json_array_size(paths), 2, "once each");
+	json_decref(paths);
+	reconnect(stage);
+	run_to_records(stage);
+	cr_expect(list_empty(&stage->agent->abandoned));
+	cr_expect(other_sees(stage, "/app/old"));
+	cr_expect_not(was_asked(stage, "delete /app/old"));
+}
