@@ -86,10 +86,8 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	};
 	int code = http_open(&agent->http, agent->loop, &http, err);
 	free(further);
-	if (code == 0) {
-		api_set_http(agent->api, agent->http);
-		api_set_shared(agent->api, agent->shared);
-	}
+	api_set_http(agent->api, agent->http);
+	api_set_shared(agent->api, agent->shared);
 	return code;
 }
 

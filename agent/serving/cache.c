@@ -25,7 +25,7 @@ struct cache_options agent_cache_options(const struct agent *agent, const char *
 	int64_t session_timeout_ms, struct agent_cache_room *ret_room)
 {
 	const struct config *config = agent->config;
-	ret_room->warm = allocate_zeroed(config->cache.warm_count + 1, sizeof(char *));
+	ret_room->warm = allocate_zeroed(config->cache.warm_count, sizeof(char *));
 	size_t warm_count = choose_warm(&config->cache, at, ret_room->warm);
 	return (struct cache_options){
 		.max_size_bytes = config->cache.max_size_bytes,

@@ -226,7 +226,7 @@ static void close_net(struct agent *agent)
 
 static void show_names(struct agent *agent)
 {
-	const char **names = allocate_zeroed(agent->further_count + 1, sizeof(*names));
+	const char **names = allocate_zeroed(agent->further_count, sizeof(*names));
 	struct err err = ERR_INIT;
 	for (size_t i = 0; i < agent->further_count; i++) {
 		names[i] = name_of(agent->further[i]);

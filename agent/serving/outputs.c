@@ -142,7 +142,7 @@ static void arrange(struct agent *agent, const json_t *delivered)
 	const struct config *config = agent->config;
 	struct agent_output **before = agent->outputs;
 	size_t before_count = agent->output_count;
-	agent->outputs = allocate_zeroed(config->output_count + 1, sizeof(*agent->outputs));
+	agent->outputs = allocate_zeroed(config->output_count, sizeof(*agent->outputs));
 	agent->output_count = config->output_count;
 	for (size_t i = 0; i < config->output_count; i++) {
 		agent->outputs[i] = take_equal(agent, before, before_count, &config->outputs[i]);
@@ -200,14 +200,10 @@ json_t *agent_outputs_json(const struct agent *agent)
 	return list;
 }
 
-static bool is_output(void *context, const char *name)
+static bool is_kept(void *context, const char *name)
 {
-	const struct agent *agent = context;
-	for (size_t i = 0; i < agent->output_count; i++) {
-		if (strcmp(name_of(agent->outputs[i]), name) == 0) {
-			return true;
-		}
-	}
+	(void)context;
+	(void)name;
 	return false;
 }
 
@@ -216,8 +212,9 @@ void agent_outputs_update_metrics(struct agent *agent)
 	static const enum metric of_outputs[] = { METRIC_OUTPUT_CURRENT, METRIC_OUTPUT_INSTANCES,
 		METRIC_OUTPUT_WRITES, METRIC_OUTPUT_RUNS, METRIC_OUTPUT_FAILURES };
 	struct metrics *metrics = agent->metrics;
+	/* Those of the outputs that are there are set anew. */
 	for (size_t i = 0; i < sizeof(of_outputs) / sizeof(of_outputs[0]); i++) {
-		metrics_retain(metrics, of_outputs[i], is_output, agent);
+		metrics_retain(metrics, of_outputs[i], is_kept, NULL);
 	}
 	for (size_t i = 0; i < agent->output_count; i++) {
 		const struct output *output = agent->outputs[i]->output;

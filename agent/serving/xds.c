@@ -63,9 +63,7 @@ void agent_xds_close(struct agent *agent)
 	if (agent->xds_fd >= 0) {
 		close(agent->xds_fd);
 		agent->xds_fd = -1;
-		if (agent->xds_place.inode != 0) {
-			http_socket_unlink(agent->config->xds.listen, &agent->xds_place);
-		}
+		http_socket_unlink(agent->config->xds.listen, &agent->xds_place);
 	}
 }
 
