@@ -1,0 +1,230 @@
+/* The life of an agent from its start to its end: signals, the service manager, a main process. */
+
+#include "tests/unit/agent/agent_stage.h"
+
+TestSuite(agent, .init = begin, .fini = end);
+
+/* ---- its life ---- */
+
+Test(agent, it_serves_until_it_is_asked_to_end)
+{
+	serve(COMPONENT("a") COMPONENT("b"));
+	UNTIL(has(get("/v1/list/app"), "[\"/app/a\",\"/app/b\"]"));
+	cr_expect(has(get("/v1/agent"), "\"phase\":\"running\""));
+	cr_expect(has(get("/metrics"), "berth_registered{component=\"a\"} 1"));
+	cr_expect_eq(logged("berthd " BERTH_VERSION " runs, pid "), 1);
+	cr_expect_eq(logged("ended"), 0);
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect_eq(logged("SIGTERM"), 1);
+	cr_expect_eq(logged("ended"), 1);
+	cr_expect_not(is_there("s"));
+	cr_expect_not(is_there("d/app/a"), "no record is left");
+	cr_expect(is_there("state/history"));
+	cr_expect(is_there("state/cache"));
+}
+
+Test(agent, an_interrupt_ends_it_too)
+{
+	serve(COMPONENT("a"));
+	cr_expect_eq(stop(SIGINT), 0);
+	cr_expect_neq(logged("SIGINT"), 0);
+}
+
+Test(agent, a_quit_leaves_the_records_of_its_session)
+{
+	serve(COMPONENT("a"));
+	cr_expect_eq(stop(SIGQUIT), 0);
+	cr_expect_neq(logged("SIGQUIT"), 0);
+	cr_expect(is_there("state/history"), "what it knows is saved");
+}
+
+Test(agent, a_reload_is_asked_for_by_a_signal)
+{
+	serve(COMPONENT("a") COMPONENT("b"));
+	UNTIL(has(get("/v1/list/app"), "/app/b"));
+	configure(COMPONENT("a") COMPONENT("c"));
+	kill(stage.pid, SIGHUP);
+	UNTIL(has(get("/v1/list/app"), "[\"/app/a\",\"/app/c\"]"));
+	UNTIL(!has(get("/metrics"), "berth_registered{component=\"b\"}"));
+	configure("bad = yes\n");
+	kill(stage.pid, SIGHUP);
+	UNTIL(has(get("/v1/agent"), "\"reload_problems\""));
+	cr_expect(has(get("/v1/list/app"), "[\"/app/a\",\"/app/c\"]"));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, a_drain_ends_with_an_order)
+{
+	serve(COMPONENT("a"));
+	UNTIL(has(get("/v1/list/app"), "/app/a"));
+	ask("POST", "/v1/agent/drain");
+	UNTIL(has(get("/v1/agent"), "\"done\":true"));
+	cr_expect(has(get("/v1/list/app"), "[]"), "%s", stage.answer);
+	ask("DELETE", "/v1/agent/drain");
+	UNTIL(has(get("/v1/list/app"), "/app/a"));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, other_signals_without_a_main_process_are_nothing)
+{
+	serve("");
+	kill(stage.pid, SIGUSR1);
+	cr_expect(has(get("/v1/agent"), "\"running\""));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+/* ---- the service manager ---- */
+
+static bool hears(int fd, const char *text)
+{
+	char message[1024];
+	ssize_t len = recv(fd, message, sizeof(message) - 1, MSG_DONTWAIT);
+	message[len > 0 ? len : 0] = '\0';
+	return strcmp(message, text) == 0;
+}
+
+Test(agent, the_service_manager_hears_how_it_is)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	text_printf(address.sun_path, sizeof(address.sun_path), "%s", in("notify"));
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(fd, (void *)&address, sizeof(address)), 0);
+	setenv("NOTIFY_SOCKET", address.sun_path, 1);
+	setenv("WATCHDOG_USEC", "20000", 1);
+	serve(COMPONENT("a"));
+	UNTIL(hears(fd, "READY=1"));
+	UNTIL(hears(fd, "STATUS=every component is registered"));
+	for (int i = 0; i < 3; i++) {
+		UNTIL(hears(fd, "WATCHDOG=1"));
+	}
+	ask("POST", "/v1/agent/drain");
+	UNTIL(hears(fd, "STATUS=component a is withdrawn") ||
+		has(get("/v1/agent"), "\"done\":true"));
+	cr_expect_eq(stop(SIGTERM), 0);
+	close(fd);
+}
+
+Test(agent, a_manager_without_a_watchdog_hears_nothing_of_it)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char message[1024];
+	text_printf(address.sun_path, sizeof(address.sun_path), "%s", in("notify"));
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(fd, (void *)&address, sizeof(address)), 0);
+	setenv("NOTIFY_SOCKET", address.sun_path, 1);
+	serve("");
+	UNTIL(hears(fd, "READY=1"));
+	cr_expect_eq(stop(SIGTERM), 0);
+	ssize_t len;
+	while ((len = recv(fd, message, sizeof(message) - 1, MSG_DONTWAIT)) > 0) {
+		message[len] = '\0';
+		cr_expect_str_neq(message, "WATCHDOG=1");
+	}
+	close(fd);
+}
+
+Test(agent, a_descriptor_to_be_ready_on_has_to_be_open)
+{
+	configure("");
+	cr_expect_eq(RUN("--ready-fd", "987"), 2);
+	cr_expect(has(text_in("log"), "berthd: --ready-fd 987 is not open\n"));
+	cr_expect_not(is_there("state"));
+}
+
+/* ---- its process ---- */
+
+/* A line of /proc/PID/FILE that begins so; "" without one. */
+static const char *line_of(const char *file, const char *begins)
+{
+	static char line[1024];
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%ld/%s", (long)stage.pid, file);
+	FILE *stream = fopen(path, "r");
+	cr_assert_not_null(stream);
+	bool found = false;
+	while (!found && fgets(line, sizeof(line), stream)) {
+		found = strncmp(line, begins, strlen(begins)) == 0;
+	}
+	fclose(stream);
+	return found ? line : "";
+}
+
+static bool ignores(int signal_number)
+{
+	unsigned long long set = 0;
+	sscanf(line_of("status", "SigIgn:"), "SigIgn: %llx", &set);
+	return set >> (signal_number - 1) & 1;
+}
+
+Test(agent, it_survives_writes_to_nobody_and_leaves_no_core)
+{
+	unsigned long soft = 1;
+	serve("");
+	cr_expect(ignores(SIGPIPE));
+	cr_expect(ignores(SIGXFSZ));
+	cr_assert_eq(
+		sscanf(line_of("limits", "Max core file size"), "Max core file size %lu", &soft),
+		1);
+	cr_expect_eq(soft, 0);
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, its_commands_do_not_ask_it_for_host_names)
+{
+	serve(COMPONENT("a") "[check c]\ncommand = /bin/sh -c 'echo $BERTH_NSS >@/told'\n");
+	UNTIL(has(text_in("told"), "off\n"));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+/* ---- a main process ---- */
+
+Test(agent, it_ends_with_its_main_process)
+{
+	configure(COMPONENT("a"));
+	BEGIN("run", "--", "/bin/sh", "-c", "exit 7");
+	cr_expect_eq(status(), 7);
+	cr_expect_neq(logged("the main process has ended"), 0);
+	cr_expect_not(is_there("d/app/a"));
+}
+
+Test(agent, other_signals_are_the_main_process_s)
+{
+	configure("");
+	char script[SCRATCH_PATH + 128];
+	snprintf(script, sizeof(script),
+		"trap 'exit 5' USR1; echo >%s/trapped; while :; do sleep 0.01; done", stage.folder);
+	BEGIN("run", "--", "/bin/sh", "-c", script);
+	cr_assert(is_ready());
+	UNTIL(is_there("trapped"));
+	cr_expect(has(get("/v1/agent"), "\"running\":true"));
+	cr_expect_eq(stop(SIGUSR1), 5);
+}
+
+Test(agent, it_stops_its_main_process)
+{
+	configure(COMPONENT("a"));
+	BEGIN("run", "--", "/bin/sleep", "60");
+	cr_assert(is_ready());
+	UNTIL(has(get("/v1/list/app"), "/app/a"));
+	cr_expect_eq(stop(SIGTERM), 128 + SIGTERM);
+	cr_expect_not(is_there("d/app/a"));
+}
+
+/* The orphan of the main process says whose child it has become. */
+Test(agent, orphans_of_its_main_process_become_its_children)
+{
+	configure("");
+	char script[SCRATCH_PATH + 256];
+	snprintf(script, sizeof(script),
+		"(sh -c 'while [ ! -e %s/go ]; do sleep 0.01; done; "
+		"cut -d\" \" -f4 /proc/$$/stat >%s/parent' &) ; exec sleep 60",
+		stage.folder, stage.folder);
+	BEGIN("run", "--", "/bin/sh", "-c", script);
+	cr_assert(is_ready());
+	char expected[32];
+	snprintf(expected, sizeof(expected), "%ld\n", (long)stage.pid);
+	put_in("go", "");
+	UNTIL(has(text_in("parent"), "\n"));
+	cr_expect_str_eq(text_in("parent"), expected);
+	cr_expect_eq(stop(SIGTERM), 128 + SIGTERM);
+}
