@@ -181,6 +181,26 @@ STAGED(the_work_for_each_observer_and_for_each_child_counts)
 	leave(first, TREES + 1);
 }
 
+/* The registry answers some of the reads at a time, and an observer looks again behind the last. */
+STAGED(a_picture_is_walked_for_its_lists_and_once_when_all_of_it_is_there)
+{
+	static const struct {
+		enum cache_scope scope;
+		unsigned steps; /* for each child */
+	} cases[] = { { CACHE_CHILDREN_TOO, 4 }, { CACHE_TREE, 5 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct watcher watcher;
+		watch_as(stage, &watcher, (int)i, cases[i].scope);
+		uint64_t steps = 0;
+		for (int turns = 0; turns < 20 && !watcher.ready; turns++) {
+			steps += steps_for(stage);
+		}
+		cr_expect_eq(watcher.ready, 1);
+		cr_expect_lt(steps, cases[i].steps * NODES + NODES / 2);
+		leave(&watcher, 1);
+	}
+}
+
 /* The walks are more than a loop iteration may do. */
 STAGED(pictures_of_many_trees_are_complete_over_several_turns)
 {
