@@ -26,8 +26,9 @@ static struct file_queue *queue;
 static char told[200]; /* the names of the jobs whose on_done came, and how they ended */
 static bool no_processes;
 static bool no_pipes;
-static bool orphaned; /* as if the agent died while it made a child */
-static bool unended;  /* a message that came without its end */
+static bool orphaned;     /* as if the agent died while it made a child */
+static bool unended;      /* a message that came without its end */
+static char message[300]; /* the last one */
 static int forks;
 
 static const char *path_of(const char *name)
@@ -118,6 +119,7 @@ TestSuite(file_queue, .init = open_stage, .fini = close_stage);
 static void on_done(void *context, const struct err *err)
 {
 	unended = unended || !memchr(err->msg, '\0', sizeof(err->msg));
+	snprintf(message, sizeof(message), "%s", err->msg);
 	size_t len = strlen(told);
 	snprintf(told + len, sizeof(told) - len, "%s%s ", (const char *)context,
 		err->code ? " failed" : "");
@@ -389,6 +391,21 @@ Test(file_queue, a_file_whose_children_are_all_killed_is_a_failure)
 	}
 	run_until_told("one failed ");
 	cr_assert_str_eq(content("file"), "absent");
+	char text[SCRATCH_PATH + 80];
+	snprintf(text, sizeof(text), "the process that puts %s in place was killed, 3 times",
+		path_of("file"));
+	cr_expect_str_eq(message, text);
+}
+
+Test(file_queue, nothing_stays_open_behind_a_job)
+{
+	add("one", FILE_REPLACE, "file", "text"); /* what the loop itself opens is open */
+	run_until_told("one ");
+	int before = descriptors_count();
+	add("two", FILE_REPLACE, "file", "text");
+	add("three", FILE_COMMIT, "none", NULL);
+	cr_assert(file_queue_wait(queue, 60000));
+	cr_expect_eq(descriptors_count(), before);
 }
 
 static void write_without(bool *what, const char *text)
@@ -411,6 +428,19 @@ Test(file_queue, without_processes_the_loop_does_the_work)
 	write_without(&no_processes, "first");
 	write_without(&no_pipes, "second");
 	cr_expect_eq(forks, 1);
+}
+
+Test(file_queue, a_first_job_without_processes_is_done_by_the_loop)
+{
+	no_processes = true;
+	add("one", FILE_REPLACE, "file", "text");
+	cr_assert_str_eq(told, "");
+	run_until_told("one ");
+	cr_expect_str_eq(content("file"), "text");
+	add("two", FILE_REPLACE, "file", "more");
+	cr_expect(file_queue_wait(queue, 0), "it was done at once");
+	cr_expect_str_eq(told, "one two ");
+	no_processes = false;
 }
 
 /* The death of its agent, which would kill it, may have come before it could say so. */
@@ -555,6 +585,21 @@ Test(file_queue, the_end_waits_for_a_disk_that_is_slow)
 	cr_assert_str_eq(told, "one two ");
 	cr_assert_str_eq(content("file"), "second");
 	waitpid(helper, NULL, 0);
+}
+
+Test(file_queue, the_end_takes_what_is_ready_behind_a_job_that_hangs)
+{
+	hang();
+	add("one", FILE_REPLACE, "file", "text");
+	add("two", FILE_COMMIT, "none", NULL);
+	while (!*told) {
+		cr_assert_not(file_queue_wait(queue, 1));
+	}
+	cr_expect_str_eq(told, "two failed ");
+	int gate = release();
+	cr_expect(file_queue_wait(queue, 60000));
+	cr_expect_str_eq(told, "two failed one ");
+	close(gate);
 }
 
 /* A child outlives the agent. */

@@ -213,6 +213,73 @@ Test(file_work, a_step_that_fails_says_which_one_and_changes_nothing)
 	}
 }
 
+/* The owner is set before the mode, and only if it is another. */
+Test(file_work, an_owner_that_is_right_is_not_set)
+{
+	const struct {
+		struct file_owner owner;
+		bool same;
+	} cases[] = { { { 0640, (uid_t)-1, (gid_t)-1 }, true },
+		{ { 0640, geteuid(), getegid() }, true }, { { 0640, geteuid(), (gid_t)-1 }, true },
+		{ { 0640, (uid_t)-1, getegid() }, true }, { { 0640, 4711, (gid_t)-1 }, false },
+		{ { 0640, (uid_t)-1, 4711 }, false }, { { 0640, geteuid(), 4711 }, false } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (uint64_t call = 1; call <= 2; call++) {
+			struct err err = ERR_INIT;
+			struct file_work work = {
+				.step = FILE_REPLACE,
+				.temporary = allocate_text(temporary),
+				.path = allocate_text(path),
+				.owner = cases[i].owner,
+				.data = allocate_text("x"),
+				.len = 1,
+			};
+			failing_arm("chmod", call, EPERM);
+			bool failed = do_work(&work, &err) != 0;
+			(void)failing_disarm();
+			cr_expect_eq(failed, call == 1 || !cases[i].same, "%zu, %d", i, (int)call);
+			unlink(path);
+		}
+	}
+}
+
+Test(file_work, a_link_in_the_place_of_the_new_file_is_not_followed)
+{
+	struct err err = ERR_INIT;
+	do_step(FILE_REPLACE, "old");
+	cr_assert_eq(symlink("file", temporary), 0);
+	failing_arm("unlink", 1, EPERM);
+	cr_expect_eq(try_step(FILE_PREPARE, NULL, "new", &err), BERTH_FAILED);
+	cr_assert(failing_disarm());
+	cr_expect_str_eq(content(path), "old");
+	unlink(temporary);
+}
+
+Test(file_work, the_root_is_a_folder_too)
+{
+	struct err err = ERR_INIT;
+	snprintf(path, sizeof(path), "/no-file-of-berth");
+	cr_expect_eq(try_step(FILE_REMOVE, NULL, NULL, &err), 0, "%s", err.msg);
+}
+
+Test(file_work, a_passing_file_is_committed_in_a_step_of_its_own)
+{
+	for (enum file_step step = FILE_PREPARE; step <= FILE_COMMIT; step++) {
+		struct err err = ERR_INIT;
+		struct file_work work = {
+			.step = step,
+			.temporary = allocate_text(temporary),
+			.path = allocate_text(path),
+			.owner = { 0640, (uid_t)-1, (gid_t)-1 },
+			.data = allocate_text("new"),
+			.len = 3,
+			.passing = true,
+		};
+		cr_expect_eq(do_work(&work, &err), 0, "%s", err.msg);
+	}
+	cr_expect_str_eq(content(path), "new");
+}
+
 static int write_and_remove(void *context)
 {
 	(void)context;

@@ -138,6 +138,33 @@ Test(log, a_message_that_is_too_long_is_cut_and_errno_is_kept)
 	free(message);
 }
 
+static int write_errors[2]; /* of the next calls; 0: none */
+
+ssize_t write(int file, const void *bytes, size_t len)
+{
+	int error = write_errors[0];
+	write_errors[0] = write_errors[1];
+	write_errors[1] = 0;
+	if (error) {
+		errno = error;
+		return -1;
+	}
+	return (ssize_t)syscall(SYS_write, file, bytes, len);
+}
+
+Test(log, a_line_is_written_once_whatever_interrupts_it)
+{
+	errno = EINTR; /* of another call */
+	log_info("a", "b");
+	cr_expect_str_eq(behind_time(logged()), "info  a: b\n");
+	write_errors[0] = write_errors[1] = EINTR;
+	log_info("a", "b");
+	cr_expect_str_eq(behind_time(logged()), "info  a: b\n");
+	write_errors[0] = EIO;
+	log_info("a", "b");
+	cr_expect_str_eq(logged(), "", "it is lost");
+}
+
 static const struct timespec *stopped_at;
 
 int clock_gettime(clockid_t clock, struct timespec *now)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/base/notify.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
@@ -66,6 +67,17 @@ Test(notify, a_manager_hears_of_each_step)
 	notify_watchdog();
 	cr_expect_str_eq(heard(), "WATCHDOG=1");
 	cr_expect_str_empty(heard());
+}
+
+Test(notify, a_manager_that_does_not_read_stops_nobody)
+{
+	notify_init(-1);
+	int before = descriptors_count();
+	for (int i = 0; i < 2000; i++) {
+		notify_watchdog();
+	}
+	cr_expect_str_eq(heard(), "WATCHDOG=1");
+	cr_expect_eq(descriptors_count(), before);
 }
 
 Test(notify, an_abstract_socket_is_one_too)

@@ -63,7 +63,7 @@ Test(registry_loop, the_registry_is_heard_before_the_loop_runs)
 	ev_loop_destroy(loop);
 }
 
-/* A registry in memory that has to be called at a time. */
+/* A registry in memory that has to be called at a time; INT64_MAX: at none. */
 static int64_t due_ms;
 
 static int64_t due(const struct registry_backend *backend)
@@ -78,19 +78,57 @@ static void do_what_is_due(struct registry_backend *backend, int64_t now_ms)
 	memory_ops.dispatch(backend, now_ms);
 }
 
+static struct registry *open_timed(const char *name)
+{
+	static struct registry_backend_ops ops;
+	struct registry *registry;
+	struct err err = ERR_INIT;
+	ops = memory_ops;
+	ops.deadline_ms = due;
+	ops.dispatch = do_what_is_due;
+	cr_assert_eq(registry_open_backend(&registry, &ops, name,
+			     &(struct registry_options){ .url = "memory:timed" }, &err),
+		0);
+	return registry;
+}
+
+static void ask_later(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	(void)loop;
+	(void)events;
+	due_ms = due_ms == INT64_MAX && prepare->data ? clock_monotonic_ms() + 1 : due_ms;
+	prepare->data = NULL;
+}
+
+Test(registry_loop, does_what_is_due_in_its_time)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct registry_loop driver;
+	ev_prepare other;
+	due_ms = INT64_MAX;
+	struct registry *registry = open_timed("due");
+	ev_prepare_init(&other, ask_later); /* it asks right before the loop sleeps */
+	other.data = loop;
+	ev_prepare_start(loop, &other);
+	registry_loop_init(&driver, loop, registry);
+	RUN_UNTIL(loop, !other.data && due_ms == INT64_MAX);
+	due_ms = clock_monotonic_ms() + 2;
+	RUN_UNTIL(loop, due_ms == INT64_MAX);
+	due_ms = clock_monotonic_ms() + 600000;
+	ev_run(loop, EVRUN_NOWAIT);
+	ev_prepare_stop(loop, &other);
+	registry_loop_finish(&driver);
+	cr_expect_not(ev_run(loop, EVRUN_NOWAIT), "nothing is active");
+	registry_close(registry);
+	ev_loop_destroy(loop);
+}
+
 Test(registry_loop, does_what_became_due_while_the_machine_was_suspended)
 {
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-	struct registry_backend_ops ops = memory_ops;
-	struct registry *registry;
 	struct registry_loop driver;
-	struct err err = ERR_INIT;
-	ops.deadline_ms = due;
-	ops.dispatch = do_what_is_due;
 	due_ms = clock_monotonic_ms() + 600000;
-	cr_assert_eq(registry_open_backend(&registry, &ops, "suspended",
-			     &(struct registry_options){ .url = "memory:suspended" }, &err),
-		0);
+	struct registry *registry = open_timed("suspended");
 	registry_loop_init(&driver, loop, registry);
 	for (int i = 0; i < 3; i++) {
 		ev_run(loop, EVRUN_NOWAIT);

@@ -36,14 +36,19 @@ static void remove_folder(void)
 
 TestSuite(state_dir, .init = make_folder, .fini = remove_folder);
 
+static int answers;
+
 static void on_done(void *context, const struct err *err)
 {
+	answers++;
 	*(int *)context = err->code;
 }
 
 static int wait_for(const int *code)
 {
 	cr_assert(file_queue_wait(files, 60000));
+	cr_expect_eq(answers, 1, "once");
+	answers = 0;
 	return *code;
 }
 
@@ -166,6 +171,7 @@ Test(state_dir, without_a_step_it_is_an_empty_one)
 		failing_arm(calls[i].kind, 1, calls[i].error);
 		cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
 		cr_assert(failing_disarm(), "%s", calls[i].kind);
+		cr_expect_not_null(strstr(err.msg, strerror(calls[i].error)), "%s", err.msg);
 		expect_empty(&directory);
 		rmdir(path);
 	}
@@ -289,5 +295,16 @@ Test(state_dir, may_be_read_only)
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(failing_disarm());
 	cr_assert_eq(load(&directory), 7);
+	cr_expect_eq(fcntl(directory.lock_fd, F_GETFD), FD_CLOEXEC);
 	state_dir_finish(&directory);
+	char lock[sizeof(path) + 8];
+	char other[sizeof(path) + 8];
+	snprintf(lock, sizeof(lock), "%s/lock", path);
+	snprintf(other, sizeof(other), "%s/other", path);
+	cr_assert_eq(rename(lock, other), 0);
+	cr_assert_eq(symlink(other, lock), 0);
+	fail_to_open_the_lock(EROFS);
+	cr_expect_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
+	cr_assert(failing_disarm());
+	expect_empty(&directory);
 }

@@ -79,6 +79,50 @@ Test(trust, a_file_that_others_can_write_is_not_trusted)
 	expect(in("state"), 0, "");
 }
 
+Test(trust, a_relative_path_is_followed_from_here)
+{
+	cr_assert(zero(int, chdir(folder)));
+	expect("state", 0, "");
+	cr_assert(zero(int, symlink("state", "link")));
+	expect("link", 0, "");
+	chmod("state", 0777);
+	expect("state", BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
+	expect("link", BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
+}
+
+Test(trust, root_and_the_agents_user_are_trusted_and_no_other)
+{
+	static const struct {
+		uid_t owner;
+		uid_t user;
+		const char *says; /* "": it is trusted */
+	} cases[] = { { 0, 4712, "" }, { 4712, 4712, "" }, { 0, 0, "" },
+		{ 1, 0, "it belongs to user 1, and not to root" },
+		{ 1, 4712, "it belongs to user 1, and not to root or the agent's user 4712" },
+		{ 4712, 1, "it belongs to user 4712, and not to root or the agent's user 1" } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err err = ERR_INIT;
+		const struct trust_rule rule = { .user = cases[i].user };
+		const struct stat status = { .st_mode = S_IFREG | 0600, .st_uid = cases[i].owner };
+		int code = trust_check_status(&rule, &status, &err);
+		cr_expect(eq(int, code, *cases[i].says ? BERTH_NO_PATH_PERMISSIONS : 0), "%zu", i);
+		cr_expect(eq(str, err.msg, (char *)(uintptr_t)cases[i].says));
+	}
+}
+
+Test(trust, a_path_has_a_greatest_length)
+{
+	char path[PATH_MAX + 2];
+	memset(path, '/', sizeof(path));
+	for (size_t len = PATH_MAX - 1; len <= PATH_MAX + 1; len++) {
+		struct err err = ERR_INIT;
+		path[len] = '\0';
+		int code = trust_check_directory(path, &err);
+		cr_expect(eq(int, code, len < PATH_MAX ? 0 : BERTH_FAILED), "%zu", len);
+		path[len] = '/';
+	}
+}
+
 Test(trust, in_a_sticky_directory_others_can_change_nothing_of_ours)
 {
 	chmod(in("state"), 01777);
