@@ -99,7 +99,6 @@ static bool is_roots_directory_of(const char *path)
 	char *folder = slash > path ? allocate_bytes(path, (size_t)(slash - path))
 				    : allocate_text("/");
 	bool trusted = trust_check_directory(folder, &err) == 0;
-	err_clear(&err);
 	free(folder);
 	return trusted;
 }

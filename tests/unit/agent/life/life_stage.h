@@ -1,6 +1,6 @@
 /*
  * A whole agent in a process of its own: agent_main() on a directory as the registry, with this
- * process as the service manager. Its clock goes on by what a test adds to it.
+ * process as the service manager. Its clock goes on by what a test adds to it, too, or alone.
  */
 #ifndef TESTS_UNIT_AGENT_LIFE_LIFE_STAGE_H
 #define TESTS_UNIT_AGENT_LIFE_LIFE_STAGE_H
@@ -29,7 +29,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
-enum { LIFE_PATIENCE_MS = 20000 };
+enum { LIFE_PATIENCE_MS = 20000, LIFE_CLOCKS = CLOCK_BOOTTIME + 1 };
 
 struct life {
 	char folder[SCRATCH_PATH];
@@ -41,13 +41,40 @@ struct life {
 
 /* ---- time ---- */
 
-static int64_t *life_shift_ms; /* shared with the agent */
+/* Shared with the agent. */
+static struct life_clock {
+	int64_t added_s;
+	bool stands;
+	struct timespec stood[LIFE_CLOCKS];
+} * life_clock;
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int ret = (int)syscall(CLOCK_CALL, clock, now);
-	now->tv_sec += life_shift_ms ? *life_shift_ms / 1000 : 0;
+	if (life_clock && life_clock->stands && clock < LIFE_CLOCKS) {
+		const struct timespec *stood = life_clock->stood;
+		struct timespec monotonic;
+		syscall(CLOCK_CALL, CLOCK_MONOTONIC, &monotonic);
+		int64_t ms = (monotonic.tv_sec - stood[CLOCK_MONOTONIC].tv_sec) * 1000 +
+			(monotonic.tv_nsec - stood[CLOCK_MONOTONIC].tv_nsec) / 1000000;
+		int64_t ns = stood[clock].tv_nsec + ms * 1000;
+		now->tv_sec = stood[clock].tv_sec + ns / 1000000000;
+		now->tv_nsec = ns % 1000000000;
+	}
+	now->tv_sec += life_clock ? life_clock->added_s : 0;
 	return ret;
+}
+
+/*
+ * From now on time passes by life_pass(), and else a thousand times as slowly: a timer of no time
+ * needs some.
+ */
+static inline void life_stand(void)
+{
+	for (clockid_t clock = 0; clock < LIFE_CLOCKS; clock++) {
+		syscall(CLOCK_CALL, clock, &life_clock->stood[clock]);
+	}
+	life_clock->stands = true;
 }
 
 /* libev's wall clock. */
@@ -264,7 +291,7 @@ static inline const char *life_last(struct life *life, const char *subject)
 /* The agent's clock goes on, and its loop looks at it. */
 static inline void life_pass(struct life *life, int seconds)
 {
-	*life_shift_ms += seconds * 1000;
+	life_clock->added_s += seconds;
 	json_decref(life_ask(life, "GET", "/v1/agent", NULL));
 }
 
@@ -274,11 +301,9 @@ static inline struct life *life_begin(struct life *life, const char *text)
 {
 	struct err err = ERR_INIT;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	if (!life_shift_ms) {
-		life_shift_ms = mmap(NULL, sizeof(*life_shift_ms), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		cr_assert_neq(life_shift_ms, MAP_FAILED);
-	}
+	life_clock = mmap(NULL, sizeof(*life_clock), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(life_clock, MAP_FAILED);
 	scratch_folder(life->folder);
 	cr_assert_eq(chmod(life->folder, 0755), 0);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", life_path(life, "notify"));

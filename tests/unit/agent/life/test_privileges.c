@@ -3,6 +3,7 @@
  * directories there are. Each case is in a process of its own, which says what has become of it.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -44,6 +45,39 @@ struct stage {
 	struct upgrade received;
 	char told[8192]; /* what the process wrote */
 };
+
+/* ---- calls that fail ---- */
+
+static uid_t refused_user = NOBODY + 1;  /* seteuid() */
+static gid_t refused_group = NOBODY + 1; /* setegid() */
+static int refused_prctl;                /* prctl(); 0: none */
+
+int seteuid(uid_t user)
+{
+	errno = EPERM;
+	return user == refused_user ? -1 : (int)syscall(SYS_setresuid, -1, user, -1);
+}
+
+int setegid(gid_t group)
+{
+	errno = EPERM;
+	return group == refused_group ? -1 : (int)syscall(SYS_setresgid, -1, group, -1);
+}
+
+int prctl(int option, ...)
+{
+	va_list arguments;
+	unsigned long values[4];
+	va_start(arguments, option);
+	for (size_t i = 0; i < 4; i++) {
+		values[i] = (unsigned long)va_arg(arguments, long);
+	}
+	va_end(arguments);
+	errno = EPERM;
+	return option == refused_prctl
+		? -1
+		: (int)syscall(SYS_prctl, option, values[0], values[1], values[2], values[3]);
+}
 
 /* The value of a line of /proc/self/status, its blanks as one each. */
 static void find_status(const char *name, char text[128])
@@ -124,7 +158,7 @@ struct beginning {
 	uid_t user;
 	gid_t real_group;
 	gid_t group;
-	bool without_setuid; /* a root that may not change its user */
+	uint32_t without; /* these capabilities */
 };
 
 static void set_capabilities(uint32_t permitted, uint32_t inheritable)
@@ -149,8 +183,8 @@ static void become(const struct beginning *as)
 		cr_assert_eq(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_KILL, 0, 0), 0);
 	}
 	cr_assert_eq(setresuid(as->real, as->user, as->user), 0);
-	if (as->without_setuid) {
-		set_capabilities(~(1U << CAP_SETUID), 0);
+	if (as->without) {
+		set_capabilities(~as->without, 0);
 	}
 }
 
@@ -169,8 +203,13 @@ static const char *tell(
 		close(out[1]);
 		become(as);
 		run(stage);
-		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-		_exit(0);
+		upgrade_finish(&stage->received);
+		syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+		if (refused_user <= NOBODY || refused_group <= NOBODY ||
+			access("/proc/self", F_OK) != 0) {
+			_exit(0);
+		}
+		exit(0); /* finds leaks */
 	}
 	close(out[1]);
 	FILE *lines = fdopen(out[0], "r");
@@ -224,7 +263,7 @@ static void drop_for_a_main_process(struct stage *stage)
 }
 
 static const struct beginning root = { 0 };
-static const struct beginning nobody = { NOBODY, NOBODY, NOBODY, NOBODY, false };
+static const struct beginning nobody = { NOBODY, NOBODY, NOBODY, NOBODY, 0 };
 
 /* Of a process that was `user` and has become it. */
 #define RIGHTS(user, group, groups, inherited, own, bounding, ambient, no_new)                     \
@@ -263,7 +302,7 @@ STAGED(a_main_process_may_hold_programs_with_another_user)
 STAGED(checks_with_users_leave_what_they_take)
 {
 	static const struct {
-		const char *users[2];
+		const char *users[2]; /* and of one that is not of the agent */
 		bool leave;
 	} cases[] = { { { NULL, "daemon" }, true }, { { "daemon", "" }, true },
 		{ { "nobody", "daemon" }, true }, { { NULL, "" }, false },
@@ -271,6 +310,7 @@ STAGED(checks_with_users_leave_what_they_take)
 	rights_needed("users");
 	stage->config.agent.user = "nobody";
 	stage->config.check_count = 2;
+	stage->checks[2].user = "daemon";
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		stage->checks[0].user = (char *)(uintptr_t)cases[i].users[0];
 		stage->checks[1].user = (char *)(uintptr_t)cases[i].users[1];
@@ -298,6 +338,25 @@ STAGED(a_group_alone_leaves_the_user)
 		"info  agent: runs as user 65534, group 1, without capabilities, with "
 		"no_new_privs\n" RIGHTS("65534", "1", "1", NO_CAPABILITIES, NO_CAPABILITIES,
 			NO_CAPABILITIES, NO_CAPABILITIES, "1"));
+}
+
+STAGED(a_group_of_number_0_is_one_too)
+{
+	const struct beginning other = { .real_group = DAEMON, .group = DAEMON };
+	rights_needed("users");
+	stage->config.agent.group_id = 0;
+	tell(stage, &other, drop);
+	cr_expect_not_null(strstr(stage->told, "runs as user 0, group 0"), "%s", stage->told);
+	cr_expect_not_null(strstr(stage->told, "Gid 0 0 0 0; Groups 0; "), "%s", stage->told);
+}
+
+STAGED(without_user_and_group_no_user_is_missed)
+{
+	rights_needed("users");
+	stage->checks[0].user = "daemon";
+	stage->config.check_count = 1;
+	tell(stage, &nobody, drop);
+	cr_expect_eq(strncmp(stage->told, "Uid 65534", 9), 0, "%s", stage->told);
 }
 
 STAGED(without_user_and_group_nothing_changes_but_what_children_would_inherit)
@@ -337,8 +396,8 @@ STAGED(a_user_that_it_is_already_needs_nothing)
 
 STAGED(a_user_that_it_is_in_part_is_another)
 {
-	static const struct beginning parts[] = { { DAEMON, 0, 0, 0, false },
-		{ 0, 0, DAEMON, 0, false }, { 0, 0, 0, DAEMON, false } };
+	static const struct beginning parts[] = { { DAEMON, 0, 0, 0, 0 }, { 0, 0, DAEMON, 0, 0 },
+		{ 0, 0, 0, DAEMON, 0 } };
 	rights_needed("users");
 	stage->config.agent.user = "root";
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -363,9 +422,25 @@ STAGED(only_root_becomes_another)
 	cr_expect_neq(access(stage->socket, F_OK), 0);
 	stage->config.agent.user = "nobody";
 	make_run(stage, 0, 0, 0755);
-	const struct beginning bound = { .without_setuid = true };
+	const struct beginning bound = { .without = 1U << CAP_SETUID };
 	cr_expect_str_eq(tell(stage, &bound, drop),
 		"cannot become user 65534, group 65534: Operation not permitted\n");
+}
+
+STAGED(rights_that_cannot_be_given_up_are_an_error)
+{
+	const struct beginning bound = { .without = 1U << CAP_KILL };
+	rights_needed("users");
+	make_run(stage, 0, 0, 0755);
+	stage->config.agent.user = "nobody";
+	refused_prctl = PR_SET_NO_NEW_PRIVS;
+	cr_expect_str_eq(
+		tell(stage, &root, drop), "cannot renounce privileges: Operation not permitted\n");
+	refused_prctl = 0;
+	stage->checks[0].user = "daemon";
+	stage->config.check_count = 1;
+	cr_expect_str_eq(tell(stage, &bound, drop),
+		"cannot limit the capabilities: Operation not permitted\n");
 }
 
 /* ---- sockets and directories ---- */
@@ -421,7 +496,6 @@ static void bind_all(struct stage *stage)
 	}
 	err_clear(&err);
 	say_sockets(stage);
-	upgrade_finish(&stage->received);
 }
 
 STAGED(directories_and_the_socket_are_made_before_the_user_changes)
@@ -529,6 +603,38 @@ STAGED(where_strangers_can_write_the_user_makes_the_sockets)
 		"%s", stage->told);
 }
 
+STAGED(a_socket_of_the_user_whose_way_there_or_back_fails_is_an_error)
+{
+	rights_needed("users");
+	make_run(stage, 0, 0, 0777);
+	stage->config.agent.user = "nobody";
+	refused_user = NOBODY;
+	cr_expect_str_eq(tell(stage, &root, drop),
+		"cannot act as user 65534, group 65534: Operation not permitted\n");
+	refused_user = 0;
+	cr_expect_str_eq(
+		tell(stage, &root, drop), "cannot become root again: Operation not permitted\n");
+	refused_user = NOBODY + 1;
+	refused_group = 0;
+	cr_expect_str_eq(
+		tell(stage, &root, drop), "cannot become root again: Operation not permitted\n");
+	refused_group = NOBODY + 1;
+}
+
+STAGED(a_socket_that_root_cannot_make_is_an_error_of_its_own)
+{
+	rights_needed("users");
+	make_run(stage, 0, 0, 0755);
+	stage->config.agent.user = "nobody";
+	int fd = open(stage->socket, O_WRONLY | O_CREAT, 0600);
+	cr_assert_geq(fd, 0);
+	close(fd);
+	tell(stage, &root, drop);
+	cr_expect_eq(
+		strncmp(stage->told, stage->socket, strlen(stage->socket)), 0, "%s", stage->told);
+	cr_expect_not_null(strstr(stage->told, " exists and is not a socket\n"), "%s", stage->told);
+}
+
 STAGED(a_directory_of_strangers_that_the_user_cannot_write_is_an_error)
 {
 	char text[2 * SCRATCH_PATH];
@@ -542,7 +648,7 @@ STAGED(a_directory_of_strangers_that_the_user_cannot_write_is_an_error)
 		0, "%s", stage->told);
 	snprintf(text, sizeof(text), "%s", stage->socket);
 	cr_expect_not_null(strstr(stage->told, text), "%s", stage->told);
-	const struct beginning bound = { .without_setuid = true };
+	const struct beginning bound = { .without = 1U << CAP_SETUID };
 	cr_expect_str_eq(tell(stage, &bound, drop),
 		"cannot act as user 65534, group 65534: Operation not permitted\n");
 }
@@ -581,6 +687,8 @@ STAGED(a_socket_in_the_root_directory_is_judged_by_that)
 {
 	rights_needed("users");
 	stage->config.agent.group_id = DAEMON;
+	tell(stage, &root, bind_all); /* elsewhere, by a group of its own */
+	cr_expect_not_null(strstr(stage->told, "socket of 0:"), "%s", stage->told);
 	cr_expect_str_eq(tell(stage, &root, bind_in_the_root),
 		"state of 0:1, 755\nsocket of 0:0, 666\nsocket 1, listen 0, xds 0,\n");
 	cr_assert_eq(chmod(stage->folder, 0777), 0);
@@ -595,11 +703,12 @@ STAGED(a_socket_in_the_root_directory_is_judged_by_that)
 /* The problems of a configuration that has checks with these users. */
 static void refuse(struct stage *stage)
 {
-	struct config_check checks[] = { { .name = "none", .user = "" },
-		{ .name = "null", .user = NULL }, { .name = "own", .user = "nobody" },
-		{ .name = "strange", .user = "no-such-user" },
-		{ .name = "other", .user = "daemon" }, { .name = "more", .user = "bin" } };
-	const struct config next = { .checks = checks, .check_count = 6 };
+	struct config_check checks[] = { { .name = "first", .user = "daemon" },
+		{ .name = "none", .user = "" }, { .name = "null", .user = NULL },
+		{ .name = "own", .user = "nobody" }, { .name = "strange", .user = "no-such-user" },
+		{ .name = "other", .user = "daemon" }, { .name = "more", .user = "bin" },
+		{ .name = "beyond", .user = "daemon" } };
+	const struct config next = { .checks = checks, .check_count = 7 };
 	struct config_problems problems = { 0 };
 	agent_privileges_refuse_checks(&stage->agent, &next, &problems);
 	for (size_t i = 0; i < problems.count; i++) {
@@ -619,12 +728,12 @@ STAGED(a_reload_cannot_add_the_first_check_with_a_user)
 	rights_needed("users");
 	cr_expect_str_eq(tell(stage, &nobody, refuse), "", "nothing was given up");
 	stage->config.agent.user = "nobody";
-	cr_expect_str_eq(
-		tell(stage, &nobody, refuse), REFUSED("other", "daemon") REFUSED("more", "bin"));
+	cr_expect_str_eq(tell(stage, &nobody, refuse),
+		REFUSED("first", "daemon") REFUSED("other", "daemon") REFUSED("more", "bin"));
 	stage->config.agent.user = "";
 	stage->config.agent.group_id = NOBODY;
-	cr_expect_str_eq(
-		tell(stage, &nobody, refuse), REFUSED("other", "daemon") REFUSED("more", "bin"));
+	cr_expect_str_eq(tell(stage, &nobody, refuse),
+		REFUSED("first", "daemon") REFUSED("other", "daemon") REFUSED("more", "bin"));
 	cr_expect_str_eq(tell(stage, &root, refuse), "", "root may");
 	stage->checks[0].user = "daemon";
 	stage->config.check_count = 1;
@@ -659,6 +768,8 @@ STAGED(an_upgrade_passes_the_capabilities_on_to_the_successor_alone)
 				NO_CAPABILITIES, "0"));
 	stage->config.agent.user = "";
 	tell(stage, &root, pass);
-	cr_expect_not_null(strstr(stage->told, "CapAmb " NO_CAPABILITIES), "%s", stage->told);
+	const char *passed = strstr(stage->told, "CapAmb ");
+	cr_expect_eq(strncmp(passed + 7, NO_CAPABILITIES, strlen(NO_CAPABILITIES)), 0, "%s",
+		stage->told);
 	cr_expect_null(strstr(stage->told, FOR_USERS), "%s", stage->told);
 }

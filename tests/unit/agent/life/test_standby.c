@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -177,6 +178,13 @@ Test(standby, the_watchdog_hears_of_it_while_it_waits)
 	stage.pauses_left = 4;
 	cr_expect(agent_standby_wait(&stage.config, is_asked_to_end));
 	cr_expect_str_eq(heard(), "READY=1 STATUS=standby WATCHDOG=1 WATCHDOG=1 ");
+}
+
+Test(standby, a_fifo_in_the_place_of_the_lock_stops_nobody)
+{
+	cr_assert_eq(mkfifo(stage.lock, 0600), 0);
+	cr_expect(agent_standby_wait(&stage.config, is_asked_to_end));
+	cr_expect_eq(stage.pauses, 0);
 }
 
 Test(standby, a_link_in_the_place_of_the_lock_is_not_followed)
