@@ -329,6 +329,8 @@ static int exec_without_room_for_the_document(void)
 		.lock_fd = -1,
 		.xds_fd = -1 };
 	struct err err = ERR_INIT;
+	(void)upgrade_exec(&sent, "/none/sh", argv, &err); /* with room */
+	err_clear(&err);
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, RLIM_INFINITY });
 	int code = upgrade_exec(&sent, "/bin/sh", argv, &err);

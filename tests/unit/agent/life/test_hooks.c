@@ -68,6 +68,7 @@ LIFE(hooks, a_component_is_drained_by_its_name, DAMPED)
 		"{\"reason\": \"slow\", \"for\": 3600}"));
 	cr_expect_str_eq(life->problem, "");
 	cr_expect_str_eq(life_shows(life, "components.0.drain"), "absent");
+	cr_expect_null(strstr(life_shows(life, "components.0"), "\"drain\""));
 	cr_expect_str_eq(life_shows(life, "components.1.drain.reason"), "\"slow\"");
 	cr_expect_str_neq(life_shows(life, "components.1.drain.until"), "null");
 	json_decref(life_ask(life, "DELETE", "/v1/agent/components/b/drain", NULL));
@@ -125,4 +126,31 @@ LIFE(hooks, readiness_names_what_is_missing,
 	life_start(life, NULL);
 	cr_expect_not(life_is_ready(life));
 	cr_expect_not_null(strstr(life->problem, "component a"), "%s", life->problem);
+}
+
+LIFE(hooks, a_dynamic_endpoint_is_supplied_to_its_component,
+	LIFE_COMPONENT("a") "[endpoint e]\ncomponent = a\napi = x\nprotocol = tcp\n"
+			    "address_type = host/port\ndynamic = yes\n")
+{
+	life_start(life, NULL);
+	LIFE_UNTIL(life_is_ready(life));
+	json_decref(
+		life_ask(life, "PUT", "/v1/agent/endpoints/e", "{\"addresses\": [\"h1:4711\"]}"));
+	cr_expect_str_eq(life->problem, "");
+	cr_expect_not_null(strstr(life_shows(life, "components.0.addresses"), "h1:4711"));
+	json_decref(
+		life_ask(life, "PUT", "/v1/agent/endpoints/f", "{\"addresses\": [\"h1:4711\"]}"));
+	cr_expect_str_neq(life->problem, "");
+}
+
+LIFE(hooks, a_main_process_that_waits_for_its_start_does_not_run, "restart = always\n")
+{
+	char *const main_process[] = { "--", "sleep", "1000", NULL };
+	life_start(life, main_process);
+	LIFE_UNTIL(strcmp(life_shows(life, "main_process.running"), "true") == 0);
+	life_stand();
+	cr_assert_eq(kill((pid_t)atoi(life_shows(life, "main_process.pid")), SIGKILL), 0);
+	LIFE_UNTIL(strcmp(life_shows(life, "main_process.running"), "false") == 0);
+	cr_expect_str_eq(life_shows(life, "main_process.pid"), "0");
+	(void)life_stop(life);
 }
