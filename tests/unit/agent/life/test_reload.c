@@ -150,6 +150,17 @@ LIFE(reload, an_agent_that_stops_does_not_read_it_again, "drain_delay = 1h\n" LI
 	cr_expect_eq(life_wait(life), 0);
 }
 
+LIFE(reload, a_socket_that_was_removed_is_made_again, "")
+{
+	life_start(life, NULL);
+	cr_assert_eq(unlink(life_path(life, "sock")), 0);
+	cr_assert_eq(kill(life->pid, SIGHUP), 0);
+	cr_expect_str_eq(life_told(life), "RELOADING=1");
+	cr_expect_str_eq(life_told(life), "READY=1");
+	cr_expect(life_has(life, "sock"));
+	cr_expect_str_eq(life_last(life, "config"), "in force > reloaded (on request)");
+}
+
 /* ---- options that may change ---- */
 
 #define SLEEPERS                                                                                   \
