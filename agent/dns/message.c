@@ -173,7 +173,6 @@ void dns_writer_start(
 		.names = { data },
 		.section = ns_s_an,
 		.extended_error = DNS_EDE_NONE };
-	memset(data, 0, HEADER_BYTES);
 	memcpy(data + HEADER_BYTES, query->question, query->question_len);
 	writer->len = HEADER_BYTES + query->question_len;
 	writer->max = max - opt_bytes(writer);
@@ -242,17 +241,14 @@ static void put_bytes(struct dns_writer *writer, const void *data, size_t len)
 static void put_name(struct dns_writer *writer, const char *name, bool compress)
 {
 	const size_t count = sizeof(writer->names) / sizeof(writer->names[0]);
-	if (writer->full) {
-		return;
-	}
 	int len = dn_comp(name, writer->data + writer->len, (int)(writer->max - writer->len),
 		compress ? (uint8_t **)(uintptr_t)writer->names : NULL,
 		compress ? (uint8_t **)(uintptr_t)(writer->names + count) : NULL);
 	if (len < 0) {
 		writer->full = true;
-		return;
+	} else {
+		writer->len += (size_t)len;
 	}
-	writer->len += (size_t)len;
 }
 
 /* Where a record began and its data begins. */

@@ -463,7 +463,6 @@ static void destroy(struct dir_backend *dir)
 		close(dir->writer.wake);
 	}
 	close_root(dir);
-	json_decref(dir->inherited);
 	free(dir->context.swept_path);
 	free(dir->root);
 	free(dir);

@@ -64,7 +64,7 @@ static int read_node(struct dir_context *context, struct registry_task *task, st
 	return result;
 }
 
-static int do_get(struct dir_context *context, struct registry_task *task)
+static void do_get(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node node = { .fd = -1 };
 	int result = 0;
@@ -73,24 +73,21 @@ static int do_get(struct dir_context *context, struct registry_task *task)
 			context->watches, task->path, REGISTRY_WATCH_DATA, &task->ret_err);
 	}
 	if (result == 0) {
-		result = read_node(context, task, &node);
+		read_node(context, task, &node);
 	}
 	dir_node_close(&node);
-	return result;
 }
 
-static int do_stat(struct dir_context *context, struct registry_task *task)
+static void do_stat(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_children children = { 0 };
 	struct dir_node node = { .fd = -1 };
-	int result = read_node(context, task, &node);
-	if (result == 0) {
-		result = dir_node_children(&node, task->path, &children, &task->ret_err);
+	if (read_node(context, task, &node) == 0) {
+		(void)!dir_node_children(&node, task->path, &children, &task->ret_err);
 	}
 	task->ret_stat.children = children.live + children.foreign_count;
 	dir_children_free(&children);
 	dir_node_close(&node);
-	return result;
 }
 
 /*
@@ -120,12 +117,13 @@ static int watch_children(struct dir_context *context, struct registry_task *tas
 	return result;
 }
 
-static int hand_out_children(struct registry_task *task, struct dir_children *children)
+static void hand_out_children(struct registry_task *task, struct dir_children *children)
 {
 	task->ret_children = calloc(children->live + 1, sizeof(char *));
 	if (!task->ret_children) {
-		return err_set(&task->ret_err, BERTH_FAILED, "no memory for the children of %s",
+		err_set(&task->ret_err, BERTH_FAILED, "no memory for the children of %s",
 			task->path);
+		return;
 	}
 	for (size_t i = 0; i < children->count; i++) {
 		struct dir_child *child = &children->entries[i];
@@ -139,10 +137,9 @@ static int hand_out_children(struct registry_task *task, struct dir_children *ch
 	children->foreign = NULL;
 	children->foreign_count = 0;
 	task->ret_stat.children = task->ret_children_count + task->ret_foreign_count;
-	return 0;
 }
 
-static int do_children(struct dir_context *context, struct registry_task *task)
+static void do_children(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_children children = { 0 };
 	struct dir_node node = { .fd = -1 };
@@ -161,11 +158,10 @@ static int do_children(struct dir_context *context, struct registry_task *task)
 		result = watch_children(context, task, &node, &children);
 	}
 	if (result == 0) {
-		result = hand_out_children(task, &children);
+		hand_out_children(task, &children);
 	}
 	dir_children_free(&children);
 	dir_node_close(&node);
-	return result;
 }
 
 /* The parent of a node that is to be created or removed. */
@@ -342,47 +338,48 @@ static int create_below(
 }
 
 /* Gives the task the path of the next sequential node, until it is made. */
-static int create_numbered(
+static void create_numbered(
 	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)
 {
 	const char *prefix = task->path;
 	unsigned number;
 	char *path;
-	int result = dir_store_next_number(parent, prefix, &number, &task->ret_err);
-	if (result != 0) {
-		return result;
+	if (dir_store_next_number(parent, prefix, &number, &task->ret_err) != 0) {
+		return;
 	}
 	if (asprintf(&path, "%s%010u", prefix, number) < 0) {
-		return err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
+		err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
+		return;
 	}
 	task->path = path;
-	result = create_below(context, task, parent);
+	int result = create_below(context, task, parent);
 	task->path = prefix;
 	if (result != 0) {
 		free(path);
-		return result;
+		return;
 	}
 	task->ret_data = path;
 	task->ret_len = strlen(path);
-	return 0;
 }
 
-static int do_create(struct dir_context *context, struct registry_task *task)
+static void do_create(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent;
 	if (path_parent_len(task->path) == 0) {
-		return err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "/ exists already");
+		err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "/ exists already");
+		return;
 	}
-	int result = open_parent(context, task, &parent);
-	if (result == 0) {
-		result = task->sequential ? create_numbered(context, task, &parent)
-					  : create_below(context, task, &parent);
+	if (open_parent(context, task, &parent) == 0) {
+		if (task->sequential) {
+			create_numbered(context, task, &parent);
+		} else {
+			create_below(context, task, &parent);
+		}
 	}
 	dir_node_close(&parent);
-	return result;
 }
 
-static int do_set(struct dir_context *context, struct registry_task *task)
+static void do_set(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node node;
 	int result = dir_node_open(
@@ -399,10 +396,9 @@ static int do_set(struct dir_context *context, struct registry_task *task)
 		result = dir_store_set(&context->store, &node, &write, &task->ret_err);
 	}
 	if (result == 0) {
-		result = stat_node(context, task, &node);
+		stat_node(context, task, &node);
 	}
 	dir_node_close(&node);
-	return result;
 }
 
 /* A node goes only without live children, and only if nothing goes with it that is not Berth's. */
@@ -480,7 +476,7 @@ static void reap_containers(struct dir_context *context, const char *path)
 	}
 }
 
-static int do_delete(struct dir_context *context, struct registry_task *task)
+static void do_delete(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
 	int result = open_doomed(context, task, &parent, &node);
@@ -494,23 +490,20 @@ static int do_delete(struct dir_context *context, struct registry_task *task)
 	}
 	dir_node_close(&node);
 	dir_node_close(&parent);
-	return result;
 }
 
-static int do_replace(struct dir_context *context, struct registry_task *task)
+static void do_replace(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
-	int result = open_doomed(context, task, &parent, &node);
-	if (result == 0) {
-		result = place(context, task, &parent, &node);
+	if (open_doomed(context, task, &parent, &node) == 0) {
+		place(context, task, &parent, &node);
 	}
 	dir_node_close(&node);
 	dir_node_close(&parent);
-	return result;
 }
 
 static const struct {
-	int (*run)(struct dir_context *context, struct registry_task *task);
+	void (*run)(struct dir_context *context, struct registry_task *task);
 	bool writes;
 } operations[] = {
 	[REGISTRY_OP_GET] = { do_get, false },
@@ -601,5 +594,5 @@ void dir_task_run(struct dir_context *context, struct registry_task *task)
 	if (check_names(task, &task->ret_err)) {
 		return;
 	}
-	(void)operations[task->operation].run(context, task);
+	operations[task->operation].run(context, task);
 }

@@ -148,6 +148,9 @@ Test(dns_message, other_records_behind_the_question_are_passed_over)
 	cr_expect(read_good(len).edns);
 	len = make_query("a.berth", ns_t_a, 0);
 	expect_reject(add_additional(len, owned, sizeof(owned) - 1), ns_r_formerr);
+	static const char numbered[] = "\0010\0\0\51\4\320\0\0\0\0\0\0";
+	len = make_query("a.berth", ns_t_a, 0);
+	expect_reject(add_additional(len, numbered, sizeof(numbered) - 1), ns_r_formerr);
 }
 
 /* The question's name is a pointer to a name in the options of the OPT record. */

@@ -276,6 +276,15 @@ Test(dns_reply, a_reply_that_is_too_large_is_cut_to_a_usable_part)
 		ns_msg cut = ask("_http._tcp.p.berth", ns_t_srv, payload, false);
 		cr_assert(ns_msg_getflag(cut, ns_f_tc));
 		cr_assert_eq(ns_msg_count(cut, ns_s_ar), 1, "%u", payload);
+		for (int i = 0; i < ns_msg_count(cut, ns_s_an); i++) {
+			char name[NS_MAXDNAME];
+			ns_rr record;
+			cr_assert_eq(ns_parserr(&cut, ns_s_an, i, &record), 0);
+			const uint8_t *target = ns_rr_rdata(record) + 6;
+			cr_assert_eq(dn_expand(ns_msg_base(cut), ns_msg_end(cut), target, name,
+					     sizeof(name)),
+				ns_rr_rdlen(record) - 6, "%u: it is whole", payload);
+		}
 	}
 	ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, 1232, true);
 	cr_assert_not(ns_msg_getflag(message, ns_f_tc));
@@ -563,6 +572,118 @@ Test(dns_reply, pointers_begin_with_the_next_one_each_time)
 		cr_expect_str_eq(records_of(ask("p.arpa", ns_t_ptr, 0, false)), records);
 	}
 	options.rotation = 0;
+}
+
+/* Of a name only letters are the same in both cases. */
+Test(dns_reply, a_forwarder_compares_names_without_their_case)
+{
+	answer.status = NAMES_FOUND;
+	struct dns_query query = read_good(make_query("aXa.example", ns_t_a, 0));
+	size_t len = dns_reply_write(reply, 512, &query, &answer, &options);
+	for (int c = 1; c < 256; c++) {
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+		query.question[2] = (uint8_t)c;
+		reply[NS_HFIXEDSZ + 2] = (uint8_t)c;
+		cr_expect(dns_reply_matches(reply, len, 0x1234, &query), "%d", c);
+		reply[NS_HFIXEDSZ + 2] = (uint8_t)(c ^ 0x20);
+		cr_expect_eq(dns_reply_matches(reply, len, 0x1234, &query), is_letter, "%d", c);
+	}
+	query.question[2] = reply[NS_HFIXEDSZ + 2] = 'x';
+	cr_expect(dns_reply_matches(reply, len, 0x1234, &query));
+	reply[NS_HFIXEDSZ] = 3 + 1 + 7; /* one label in place of two */
+	cr_expect_not(dns_reply_matches(reply, len, 0x1234, &query));
+}
+
+Test(dns_reply, a_forwarder_takes_a_reply_of_any_length_that_is_whole)
+{
+	static uint8_t longest[DNS_TCP_BYTES + 1];
+	answer.status = NAMES_FOUND;
+	struct dns_query query = read_good(make_query("a.example", ns_t_a, 0));
+	size_t bare = NS_HFIXEDSZ + query.question_len;
+	dns_reply_write(reply, 512, &query, &answer, &options);
+	memcpy(longest, reply, bare);
+	memcpy(longest + bare, "\xc0\x0c\0\12\0\1\0\0\0\0", 10);
+	ns_put16((unsigned)(DNS_TCP_BYTES - bare - 12), longest + bare + 10);
+	longest[7] = 1; /* answer */
+	longest[9] = 0;
+	cr_expect(dns_reply_matches(longest, DNS_TCP_BYTES, 0x1234, &query));
+	cr_expect_not(dns_reply_matches(longest, DNS_TCP_BYTES + 1, 0x1234, &query));
+	for (size_t cut = 0; cut < bare; cut++) {
+		uint8_t *exact = malloc(cut + 1); /* so that reading beyond the end is seen */
+		uint8_t *begin = exact + 1;
+		memcpy(begin, longest, cut);
+		cr_expect_not(dns_reply_matches(begin, cut, 0x1234, &query), "%zu", cut);
+		free(exact);
+	}
+}
+
+/* ---- the writer ---- */
+
+static struct dns_writer writer;
+static struct dns_query asked;
+
+static void start(const char *name, size_t room)
+{
+	asked = read_good(make_query(name, ns_t_a, 0));
+	dns_writer_start(&writer, reply, NS_HFIXEDSZ + asked.question_len + room, &asked);
+}
+
+static ns_rr record_of(ns_sect section, int index)
+{
+	ns_rr record;
+	ns_msg message = parse_reply(dns_writer_finish(&writer, ns_r_noerror, true, false));
+	cr_assert_eq(ns_parserr(&message, section, index, &record), 0);
+	return record;
+}
+
+Test(dns_reply, names_in_the_data_of_records_are_compressed)
+{
+	const struct dns_soa soa = { .server = "a.example", .mailbox = "b.a.example" };
+	start("a.example", 400);
+	dns_write_name(&writer, NULL, ns_t_cname, 1, "b.example");
+	cr_expect_eq(ns_rr_rdlen(record_of(ns_s_an, 0)), 2 + 2);
+	dns_write_soa(&writer, NULL, 1, &soa);
+	cr_expect_eq(ns_rr_rdlen(record_of(ns_s_an, 1)), 2 + (2 + 2) + 20);
+}
+
+/* Its owner was written already. */
+Test(dns_reply, a_name_of_a_record_that_did_not_fit_is_written_anew)
+{
+	static const uint8_t bytes[16] = { 192, 0, 2, 1 };
+	start("a.example", (2 + 2) + 10 + 4);
+	dns_write_address(&writer, "b.example", 1, AF_INET6, bytes);
+	dns_writer_section(&writer, ns_s_ar);
+	dns_write_address(&writer, "b.example", 1, AF_INET, bytes);
+	ns_rr record = record_of(ns_s_ar, 0);
+	cr_expect_str_eq(ns_rr_name(record), "b.example");
+	cr_expect_eq(ns_rr_rdlen(record), 4);
+}
+
+Test(dns_reply, a_text_is_as_long_as_it_was_in_strings_of_255_bytes)
+{
+	static char text[1024];
+	for (size_t len = 0; len < sizeof(text); len++) {
+		size_t strings = len == 0 ? 1 : (len + 254) / 255;
+		memset(text, 'x', len);
+		start("a.example", 1100);
+		dns_write_txt(&writer, 1, text);
+		cr_assert_eq(ns_rr_rdlen(record_of(ns_s_an, 0)), len + strings, "%zu", len);
+	}
+}
+
+/* A reply remembers so many names to point to. */
+Test(dns_reply, any_number_of_names_may_follow)
+{
+	answer.status = NAMES_FOUND;
+	add_targets(150);
+	ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, 0, true);
+	cr_assert_eq(ns_msg_count(message, ns_s_an), 150);
+	cr_assert_eq(ns_msg_count(message, ns_s_ar), 150);
+	for (int i = 0; i < 150; i++) {
+		ns_rr record;
+		cr_assert_eq(ns_parserr(&message, ns_s_ar, i, &record), 0);
+		cr_assert_str_eq(ns_rr_name(record), answer.targets[i].name);
+	}
 }
 
 Test(dns_reply, a_forwarder_believes_only_the_reply_to_its_question)

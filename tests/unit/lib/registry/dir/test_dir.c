@@ -28,6 +28,8 @@ static struct {
 	int states;
 	int notified;
 	int logged;
+	char why[512];     /* of the last state */
+	char message[512]; /* that was logged last */
 	struct registry_task *completed[8];
 	size_t count;
 } core;
@@ -50,7 +52,7 @@ static void on_notified(void *context, const char *path, enum registry_watch_kin
 static void on_state(void *context, enum registry_state state, const char *why)
 {
 	(void)context;
-	(void)why;
+	snprintf(core.why, sizeof(core.why), "%s", why);
 	core.state = state;
 	core.states++;
 }
@@ -58,8 +60,8 @@ static void on_state(void *context, enum registry_state state, const char *why)
 static void on_log(void *context, enum registry_log_level level, const char *message)
 {
 	(void)context;
-	(void)level;
-	(void)message;
+	cr_expect_eq(level, REGISTRY_LOG_WARN);
+	snprintf(core.message, sizeof(core.message), "%s", message);
 	core.logged++;
 }
 
@@ -138,6 +140,26 @@ static int run(enum registry_operation operation, const char *path, bool ephemer
 	return task.ret_err.code;
 }
 
+/* Arms a watch of a node by reading it. */
+static int watch(const char *path)
+{
+	struct registry_task task = task_of(REGISTRY_OP_GET, path);
+	task.watch = true;
+	core.count = 0;
+	submit(&task);
+	dispatch();
+	cr_assert_eq(core.count, 1);
+	dir_task_finish(&task);
+	return task.ret_err.code;
+}
+
+static void open_below(const char *path)
+{
+	close_it();
+	cr_assert_eq(open_at(on_disk(path), NULL), 0);
+	dispatch();
+}
+
 static int lock_tree(void)
 {
 	int fd = open(on_disk("/_tmp"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,6 +172,7 @@ Test(dir_backend, a_session_is_named_for_its_process)
 	char name[32];
 	snprintf(name, sizeof(name), "pid %ld", (long)getpid());
 	cr_assert_str_eq(registry_dir_ops.session_name(backend), name);
+	cr_assert_eq(registry_dir_ops.session_timeout_ms(backend), 0, "its nodes go at once");
 }
 
 Test(dir_backend, nothing_is_due_at_rest)
@@ -293,17 +316,190 @@ Test(dir_backend, a_root_that_is_away_is_looked_for_after_twice_the_time)
 	cr_assert_eq(rename(aside, root), 0);
 }
 
-/* Arms a watch of a node by reading it. */
-static int watch(const char *path)
+Test(dir_backend, a_later_write_does_not_overtake_one_that_waits_for_the_lock)
 {
-	struct registry_task task = task_of(REGISTRY_OP_GET, path);
-	task.watch = true;
+	char data[8] = "";
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	struct registry_task first = task_of(REGISTRY_OP_SET, "/a");
+	struct registry_task second = task_of(REGISTRY_OP_SET, "/a");
+	struct registry_task read = task_of(REGISTRY_OP_GET, "/a");
+	first.data = "1";
+	second.data = "2";
 	core.count = 0;
-	submit(&task);
+	submit(&first);
+	submit(&second);
+	submit(&read);
+	failing_arm("lock", 1, EWOULDBLOCK);
 	dispatch();
-	cr_assert_eq(core.count, 1);
-	dir_task_finish(&task);
-	return task.ret_err.code;
+	cr_assert(failing_disarm());
+	cr_assert_eq(core.count, 0);
+	now_ms++;
+	dispatch();
+	cr_assert_eq(core.count, 3);
+	cr_assert_eq(core.completed[0], &first);
+	cr_assert_eq(core.completed[1], &second);
+	snprintf(data, sizeof(data), "%s", read.ret_data);
+	cr_assert_str_eq(data, "2");
+	dir_task_finish(&read);
+}
+
+/* A foreign path begins at the root, too. */
+Test(dir_backend, a_path_with_two_slashes_is_the_same_with_one)
+{
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "//a", false), 0);
+	cr_assert(is_on_disk("/a"));
+	cr_assert_eq(run(REGISTRY_OP_GET, "/a", false), 0);
+	cr_assert_eq(run(REGISTRY_OP_GET, "//a", false), 0);
+	for (int removed = 0; removed < 2; removed++) {
+		struct registry_task task = task_of(REGISTRY_OP_GET, "//a");
+		task.watch = true;
+		submit(&task);
+		dispatch();
+		dir_task_finish(&task);
+		core.notified = 0;
+		if (removed) {
+			registry_dir_ops.unwatch(backend, "//a", REGISTRY_WATCH_DATA);
+		}
+		cr_assert_eq(run(REGISTRY_OP_SET, "/a", false), 0);
+		dispatch();
+		cr_assert_eq(core.notified, !removed);
+	}
+}
+
+/* ---- the root ---- */
+
+Test(dir_backend, a_root_says_why_it_can_be_used_or_cannot)
+{
+	char expected[600];
+	cr_expect_str_eq(core.why, "the directory can be used");
+	close_it();
+	cr_assert_eq(open_at(on_disk("/new"), NULL), 0);
+	dispatch();
+	cr_expect_str_eq(core.why, "the first write makes the directory");
+	close_it();
+	cr_assert_eq(close(creat(on_disk("/file"), 0644)), 0);
+	cr_assert_eq(open_at(on_disk("/file"), NULL), 0);
+	dispatch();
+	cr_expect_eq(core.state, REGISTRY_AWAY);
+	snprintf(expected, sizeof(expected), "cannot use %s/file: Not a directory", root);
+	cr_expect_str_eq(core.why, expected);
+}
+
+Test(dir_backend, a_root_may_be_at_the_top_of_the_file_system)
+{
+	close_it();
+	cr_assert_eq(open_at("/nothing-has-this-name-here", NULL), 0);
+	dispatch();
+	cr_expect_eq(core.state, REGISTRY_CONNECTED, "%s", core.why);
+}
+
+Test(dir_backend, only_a_new_node_at_the_top_makes_the_root)
+{
+	open_below("/root");
+	cr_expect_eq(run(REGISTRY_OP_SET, "/a", false), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(run(REGISTRY_OP_DELETE, "/a", false), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(run(REGISTRY_OP_REPLACE, "/a", false), BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(run(REGISTRY_OP_CREATE, "/a/b", false), BERTH_PATH_NOT_FOUND);
+	cr_expect_not(is_on_disk("/root"));
+	cr_expect_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	cr_expect(is_on_disk("/root/a"));
+}
+
+/* Another directory at the place of the root, with this mode. */
+static void swap_root(mode_t mode)
+{
+	char aside[600];
+	snprintf(aside, sizeof(aside), "%s-aside", root);
+	cr_assert_eq(rename(root, aside), 0);
+	dir_root_remove(aside);
+	cr_assert_eq(mkdir(root, 0755), 0);
+	cr_assert_eq(chmod(root, mode), 0);
+}
+
+Test(dir_backend, a_root_in_which_all_may_remove_the_records_of_others_is_warned_of_once)
+{
+	static const struct {
+		mode_t mode;
+		int logged;
+	} rows[] = { { 0777, 1 }, { 0755, 0 }, { 01777, 0 }, { 02770, 0 }, { 0703, 1 } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		swap_root(rows[i].mode);
+		core.logged = 0;
+		dispatch();
+		dispatch();
+		cr_expect_eq(core.logged, rows[i].logged, "%o", rows[i].mode);
+		cr_assert_eq(chmod(root, 0777), 0);
+		dispatch();
+		cr_expect_eq(core.logged, rows[i].logged, "it is looked at once");
+	}
+	cr_expect(strstr(core.message, "should be 1777") && strstr(core.message, root), "%s",
+		core.message);
+}
+
+Test(dir_backend, leftovers_of_a_crash_in_another_root_are_swept)
+{
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	swap_root(0755);
+	cr_assert_eq(mkdir(on_disk("/_tmp"), 0700), 0);
+	cr_assert_eq(mkdir(on_disk("/_tmp/1-1"), 0700), 0);
+	dispatch();
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	cr_expect_not(is_on_disk("/_tmp/1-1"));
+}
+
+/* A program that closes its standard input gets its number for other files. */
+Test(dir_backend, a_root_with_the_descriptor_0_is_one_like_others)
+{
+	close(0);
+	swap_root(0755);
+	dispatch();
+	cr_assert_geq(fcntl(0, F_GETFD), 0, "the root");
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/e", true), 0);
+	cr_assert_eq(watch("/a"), 0);
+	core.notified = 0;
+	dispatch();
+	dispatch();
+	cr_expect_eq(core.notified, 0, "it is the same root");
+	close_it();
+	cr_expect_lt(fcntl(0, F_GETFD), 0);
+	cr_expect(is_on_disk("/a"));
+	cr_expect_not(is_on_disk("/e"));
+}
+
+/* ---- descriptors of others ---- */
+
+Test(dir_backend, a_life_closes_no_descriptor_of_others)
+{
+	if (fcntl(0, F_GETFD) < 0) {
+		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+	}
+	close_it();
+	cr_assert_geq(fcntl(0, F_GETFD), 0);
+	cr_assert_eq(open_at(root, NULL), 0);
+	dispatch();
+	cr_assert_geq(fcntl(0, F_GETFD), 0);
+	json_decref(registry_dir_ops.detach(backend));
+	cr_assert_geq(fcntl(0, F_GETFD), 0);
+	failing_arm("inotify", 1, EMFILE);
+	int code = open_at(root, NULL);
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_FAILED);
+	cr_assert_geq(fcntl(0, F_GETFD), 0);
+}
+
+Test(dir_backend, without_a_descriptor_that_wakes_the_loop_there_is_no_registry)
+{
+	close_it();
+	for (uint64_t number = 1; number <= 2; number++) {
+		int descriptors = descriptors_count();
+		failing_arm("epoll", number, EMFILE);
+		int code = open_at(root, NULL);
+		cr_assert(failing_disarm());
+		cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+		cr_assert_null(backend);
+		cr_assert_eq(descriptors_count(), descriptors);
+	}
 }
 
 Test(dir_backend, another_directory_in_the_place_of_the_root_is_another_registry)
@@ -324,13 +520,6 @@ Test(dir_backend, another_directory_in_the_place_of_the_root_is_another_registry
 	cr_assert_eq(run(REGISTRY_OP_CREATE, "/b", false), 0);
 	cr_assert(is_on_disk("/b"));
 	dir_root_remove(aside);
-}
-
-static void open_below(const char *path)
-{
-	close_it();
-	cr_assert_eq(open_at(on_disk(path), NULL), 0);
-	dispatch();
 }
 
 Test(dir_backend, a_place_for_the_root_that_is_back_tells_all_watches)
@@ -394,6 +583,35 @@ Test(dir_backend, an_own_node_ends_though_there_can_be_no_lock)
 	cr_assert_eq(run(REGISTRY_OP_DELETE, "/e", false), 0);
 	cr_assert_eq(run(REGISTRY_OP_GET, "/e", false), BERTH_PATH_NOT_FOUND);
 	cr_assert_neq(run(REGISTRY_OP_CREATE, "/f", true), 0);
+}
+
+/* ---- the end ---- */
+
+static int held_lock = -1;
+static int naps; /* until the lock is free */
+
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	(void)time;
+	(void)rest;
+	if (--naps == 0) {
+		close(held_lock);
+	}
+	return 0;
+}
+
+Test(dir_backend, a_lock_that_is_free_soon_is_waited_for_at_the_close)
+{
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/e", true), 0);
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/f", true), 0);
+	held_lock = lock_tree();
+	naps = 49;
+	close_it();
+	cr_expect_leq(naps, 0, "and the lock was free");
+	cr_expect_not(is_on_disk("/e"));
+	cr_expect_not(is_on_disk("/f"));
+	int lock_fd = lock_tree();
+	close(lock_fd);
 }
 
 /* The next writer that has the lock removes its directory. */

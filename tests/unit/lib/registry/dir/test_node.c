@@ -11,6 +11,7 @@
 #include "lib/base/limits.h"
 #include "lib/registry/dir/node.h"
 #include "tests/failures/points.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
 
@@ -153,7 +154,9 @@ Test(dir_node, a_path_that_is_too_long_names_nothing)
 	snprintf(path, sizeof(path), "/%sa/b", name);
 	cr_assert_eq(kind_of(path), DIR_ABSENT);
 	snprintf(path, sizeof(path), "/%saa/b", name);
+	int descriptors = descriptors_count();
 	cr_assert_eq(kind_of(path), DIR_ABSENT);
+	cr_assert_eq(descriptors_count(), descriptors);
 	memset(path, 'a', sizeof(path));
 	for (size_t i = 0; i < LIMIT_PATH_BYTES; i += 100) {
 		path[i] = '/';
@@ -183,6 +186,15 @@ Test(dir_node, the_descriptor_with_number_0_is_one_like_others)
 	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
 	cr_assert_eq(children.live, 1);
 	dir_children_free(&children);
+	make_file("/a/_record", "record", 6);
+	char *data = NULL;
+	size_t len = 0;
+	struct registry_stat stat;
+	cr_assert_lt(fcntl(0, F_GETFD), 0);
+	cr_assert_eq(dir_node_read(&node, "/a", &data, &len, &stat, &err), 0);
+	cr_assert_str_eq(data, "record");
+	free(data);
+	cr_assert_lt(fcntl(0, F_GETFD), 0);
 	dir_node_close(&node);
 	int kept = open("/dev/null", O_PATH | O_CLOEXEC);
 	cr_assert_eq(kept, 0);
@@ -326,6 +338,9 @@ Test(dir_node, a_record_that_is_too_large_is_known_by_its_marker)
 	for (size_t at = 16 * 1024 - 2 * strlen(RECORD_TYPE); at <= 16 * 1024; at++) {
 		cr_assert_eq(code_with_marker_at(at), BERTH_INVALID_RECORD, "%zu", at);
 	}
+	for (size_t at = 2 * 16 * 1024 - 3 * strlen(RECORD_TYPE); at <= 2 * 16 * 1024; at++) {
+		cr_assert_eq(code_with_marker_at(at), BERTH_INVALID_RECORD, "%zu", at);
+	}
 	cr_assert_eq(code_with_marker_at(SCANNED - 100), BERTH_INVALID_RECORD);
 	cr_assert_eq(code_with_marker_at(SCANNED + 64 * 1024), BERTH_NO_RECORD);
 }
@@ -352,6 +367,14 @@ Test(dir_node, a_name_is_an_element_or_marked_as_foreign)
 	cr_assert(!is_nodes_name("_x"));
 	cr_assert(!is_nodes_name(".x"));
 	cr_assert(!is_nodes_name(longest));
+	longest[DIR_NAME_BYTES] = '\0';
+	longest[0] = 'A';
+	cr_assert_eq(mkdirat(root_fd, longest, 0755), 0);
+	cr_assert(!is_nodes_name(longest));
+	int folder = openat(root_fd, longest, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(mknodat(folder, DIR_FOREIGN, S_IFREG | 0644, 0), 0);
+	close(folder);
+	cr_assert(is_nodes_name(longest));
 }
 
 static int by_name(const void *a, const void *b)
@@ -459,6 +482,122 @@ Test(dir_node, many_children_and_many_other_files_are_all_listed)
 	}
 	dir_children_free(&children);
 	dir_node_close(&node);
+}
+
+Test(dir_node, a_living_child_with_the_longest_name_is_listed_as_one)
+{
+	char path[DIR_NAME_BYTES + 32] = "/";
+	struct dir_children children;
+	struct dir_node node;
+	memset(path + 1, 'A', DIR_NAME_BYTES);
+	path[1 + DIR_NAME_BYTES] = '\0';
+	make_folder(path);
+	strcpy(path + 1 + DIR_NAME_BYTES, "/_foreign");
+	make_file(path, "", 0);
+	strcpy(path + 1 + DIR_NAME_BYTES, "/_owner");
+	int owner_fd = make_owner(path);
+	cr_assert_eq(open_node(&node, "/"), 0);
+	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
+	cr_assert_eq(children.count, 1);
+	cr_assert_eq(children.entries[0].kind, DIR_EPHEMERAL);
+	dir_children_free(&children);
+	dir_node_close(&node);
+	close(owner_fd);
+}
+
+Test(dir_node, an_owners_file_that_nobody_can_lock_is_of_a_dead_node)
+{
+	make_folder("/a");
+	cr_assert_eq(symlinkat("elsewhere", root_fd, "a/_owner"), 0);
+	cr_assert_eq(kind_of("/a"), DIR_DEAD);
+	cr_assert_eq(unlinkat(root_fd, "a/_owner", 0), 0);
+	cr_assert_eq(mkfifoat(root_fd, "a/_owner", 0644), 0);
+	cr_assert_eq(kind_of("/a"), DIR_DEAD);
+}
+
+/* The code of opening the node while a call fails. */
+static int open_while(const char *path, const char *kind, uint64_t number, int error)
+{
+	struct dir_node node;
+	failing_arm(kind, number, error);
+	int code = open_node(&node, path);
+	cr_assert(failing_disarm(), "%s", kind);
+	dir_node_close(&node);
+	return code;
+}
+
+Test(dir_node, a_node_that_cannot_be_looked_at_is_an_error)
+{
+	make_folder("/a");
+	int descriptors = descriptors_count();
+	cr_expect_eq(open_while("/", "open", 1, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_eq(open_while("/", "stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_eq(open_while("/a", "stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
+	for (uint64_t number = 1; number <= 3; number++) {
+		cr_expect_eq(open_while("/a", "open", number, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
+		cr_expect_eq(open_while("/a", "open", number, EACCES), BERTH_NO_PATH_PERMISSIONS);
+	}
+	cr_expect_eq(descriptors_count(), descriptors);
+}
+
+/* A user who may not open a child sees that it is there. */
+Test(dir_node, a_child_that_may_not_be_opened_is_listed)
+{
+	struct dir_children children;
+	struct dir_node node;
+	make_folder("/e");
+	int owner_fd = make_owner("/e/_owner");
+	cr_assert_eq(open_node(&node, "/"), 0);
+	failing_arm("open", 3, EACCES); /* after the directory itself */
+	int code = dir_node_children(&node, "/", &children, &err);
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, 0, "%s", err.msg);
+	cr_assert_eq(err.code, 0);
+	cr_expect_eq(children.count, 1);
+	cr_expect_eq(children.live, 1);
+	dir_children_free(&children);
+	dir_node_close(&node);
+	close(owner_fd);
+}
+
+/* The record of /a while a call fails; the code. */
+static int read_while(const char *kind, uint64_t number, int error)
+{
+	struct registry_stat stat = { 0 };
+	struct dir_node node;
+	char *data = NULL;
+	size_t len = 0;
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	failing_arm(kind, number, error);
+	int code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
+	cr_assert(failing_disarm(), "%s", kind);
+	dir_node_close(&node);
+	cr_assert_eq(code == 0, data != NULL);
+	cr_assert(code || (len == 6 && strcmp(data, "record") == 0));
+	free(data);
+	return code;
+}
+
+Test(dir_node, a_record_that_cannot_be_read_is_an_error_and_an_interruption_is_none)
+{
+	struct registry_stat stat = { 0 };
+	struct dir_node node;
+	char *data = NULL;
+	size_t len = 0;
+	make_folder("/a");
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	failing_arm("alloc", 1, ENOMEM);
+	int code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
+	bool fired = failing_disarm(); /* not with a sanitizer's strdup() */
+	cr_expect_eq(code, fired ? BERTH_REGISTRY_UNAVAILABLE : 0);
+	dir_node_close(&node);
+	free(data);
+	make_file("/a/_record", "record", 6);
+	cr_expect_eq(read_while("read", 1, EINTR), 0);
+	cr_expect_eq(read_while("read", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_eq(read_while("stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_eq(read_while("open", 1, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
+	cr_expect_eq(read_while("open", 1, ENXIO), BERTH_INVALID_RECORD);
 }
 
 Test(dir_node, errors_of_the_system_have_a_code)

@@ -1,5 +1,6 @@
 /* A reader whose node another process swaps or removes between the opening and the reading. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ int fcntl(int fd, int command, ...)
 
 /* Done once, when the reader asks for the stat of its node, which is open. */
 static void (*at_next_stat)(void);
+static bool knows_no_births; /* as some file systems */
+static int stat_error;
 
 int statx(int fd, const char *restrict path, int flags, unsigned mask,
 	struct statx *restrict ret_stat)
@@ -44,7 +47,16 @@ int statx(int fd, const char *restrict path, int flags, unsigned mask,
 	if (work) {
 		work();
 	}
-	return (int)syscall(SYS_statx, fd, path, flags, mask, ret_stat);
+	if (stat_error) {
+		errno = stat_error;
+		return -1;
+	}
+	int ret = (int)syscall(SYS_statx, fd, path, flags, mask, ret_stat);
+	if (knows_no_births) {
+		ret_stat->stx_mask &= ~STATX_BTIME;
+		ret_stat->stx_btime = (struct statx_timestamp){ 0 };
+	}
+	return ret;
 }
 
 static void set_up(void)
@@ -144,4 +156,33 @@ Test(dir_reader, a_removed_node_without_an_owner_is_not_one_without_a_record)
 	cr_assert_eq(
 		read_stat_while(delete_persistent, REGISTRY_OP_GET, &task), BERTH_PATH_NOT_FOUND);
 	cr_assert_null(task.ret_data);
+}
+
+Test(dir_reader, where_no_birth_is_known_a_node_was_made_when_its_directory_changed)
+{
+	const struct timespec times[2] = { { .tv_sec = 1000, .tv_nsec = 7000000 },
+		{ .tv_sec = 1000, .tv_nsec = 7000000 } };
+	struct registry_task task = { .operation = REGISTRY_OP_STAT, .path = "/p" };
+	cr_assert_eq(utimensat(AT_FDCWD, on_disk("/p"), times, 0), 0);
+	knows_no_births = true;
+	dir_task_run(&reader, &task);
+	knows_no_births = false;
+	cr_assert_eq(task.ret_err.code, 0, "%s", task.ret_err.msg);
+	cr_expect_eq(task.ret_stat.created_ms, 1000007);
+	cr_expect_neq(task.ret_stat.node_id, 0);
+}
+
+Test(dir_reader, a_node_whose_stat_fails_is_an_error)
+{
+	static const enum registry_operation operations[] = { REGISTRY_OP_STAT, REGISTRY_OP_GET,
+		REGISTRY_OP_CHILDREN };
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+		struct registry_task task = { .operation = operations[i], .path = "/p" };
+		stat_error = EIO;
+		dir_task_run(&reader, &task);
+		stat_error = 0;
+		cr_expect_eq(task.ret_err.code, BERTH_REGISTRY_UNAVAILABLE);
+		cr_expect_null(task.ret_data);
+		cr_expect_null(task.ret_children);
+	}
 }

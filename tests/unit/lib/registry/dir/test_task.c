@@ -461,6 +461,20 @@ Test(dir_task, a_file_in_a_dead_child_of_a_container_is_kept)
 	globfree(&found);
 }
 
+Test(dir_task, a_file_in_a_dead_node_that_is_made_again_is_kept)
+{
+	char pattern[600];
+	glob_t found;
+	make_dead("/dead");
+	touch("/dead/Precious");
+	cr_assert_eq(create("/dead", "x", false), 0);
+	cr_assert_str_eq(data_of("/dead"), "x");
+	snprintf(pattern, sizeof(pattern), "%s/_tmp/*/Precious", root);
+	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+	cr_assert_eq(found.gl_pathc, 1);
+	globfree(&found);
+}
+
 Test(dir_task, a_dead_nodes_directory_is_cleared_and_no_other)
 {
 	cr_assert_eq(make_container("/a"), 0);
@@ -557,6 +571,32 @@ Test(dir_task, a_watched_list_watches_the_life_of_its_members)
 }
 
 /* ---- Calls that fail ---- */
+
+Test(dir_task, a_task_that_cannot_be_done_closes_no_other_descriptor)
+{
+	static const enum registry_operation reads[] = { REGISTRY_OP_GET, REGISTRY_OP_CHILDREN };
+	static const enum registry_operation writes[] = { REGISTRY_OP_CREATE, REGISTRY_OP_SET,
+		REGISTRY_OP_DELETE, REGISTRY_OP_REPLACE };
+	if (fcntl(0, F_GETFD) < 0) {
+		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+	}
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+		struct registry_task task = task_of(reads[i], "/a", NULL);
+		task.watch = true;
+		failing_arm("alloc", 1, ENOMEM);
+		int code = run_and_finish(&task);
+		cr_expect(failing_disarm());
+		cr_expect_eq(code, BERTH_FAILED);
+		cr_assert_geq(fcntl(0, F_GETFD), 0, "%zu", i);
+	}
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		struct registry_task task = task_of(writes[i], "/none/none", NULL);
+		cr_expect_eq(run_and_finish(&task), BERTH_PATH_NOT_FOUND);
+		task = task_of(writes[i], "/", NULL);
+		cr_expect_eq(run_and_finish(&task) != 0, writes[i] != REGISTRY_OP_SET);
+		cr_assert_geq(fcntl(0, F_GETFD), 0, "%zu", i);
+	}
+}
 
 static int read_a(void)
 {
