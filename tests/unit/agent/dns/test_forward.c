@@ -13,6 +13,7 @@
 #include "agent/dns/dns.h"
 #include "agent/dns/internal.h"
 #include "lib/base/text.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
@@ -264,8 +265,10 @@ static void cancel(struct question *questions, size_t count)
 STAGED(questions_that_nobody_answers_give_way_to_newer_ones_of_their_client)
 {
 	static struct question questions[MANY];
+	int descriptors = descriptors_count();
 	flood(stage, questions, "192.0.2.1");
 	cr_assert_eq(count_ended(questions, MANY), 0, "not while another one begins");
+	cr_assert_eq(descriptors_count(), descriptors + MOST, "those that gave way have none");
 	RUN_UNTIL(stage->loop, count_ended(questions, MANY) >= MANY - MOST);
 	cr_assert_eq(count_ended(questions, MANY - MOST), MANY - MOST, "the oldest");
 	cr_assert_eq(count_ended(questions, MANY), MANY - MOST);
@@ -349,6 +352,43 @@ STAGED(a_refusal_is_not_the_last_word)
 		ask(stage, tcp);
 		cr_assert(stage->answered);
 		cr_assert_eq(stage->questions, 2);
+	}
+}
+
+STAGED(of_several_servers_each_is_asked_before_a_refusal_is_the_last_word)
+{
+	char *servers[] = { stage->address, stage->address, stage->address };
+	dns_forward_set(stage->forward, servers, 3, NULL, 0);
+	stage->answer = REFUSED_ONCE;
+	ask(stage, false);
+	cr_assert(stage->answered);
+	cr_assert_eq(stage->questions, 2);
+}
+
+STAGED(an_answer_to_another_question_is_not_taken_over_udp)
+{
+	stage->answer = WRONG_ID;
+	cr_assert(begin(stage, false));
+	RUN_UNTIL(stage->loop, stage->questions == 1);
+	for (int i = 0; i < 20; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+	cr_expect_eq(stage->ends, 0);
+	cr_expect_eq(stage->forwarding.attempt, 1);
+}
+
+STAGED(a_question_over_tcp_that_cannot_be_sent_yet_costs_no_try)
+{
+	static const struct {
+		int error;
+		unsigned attempts;
+	} rows[] = { { EAGAIN, 1 }, { EINTR, 1 }, { ENOTCONN, 1 }, { EPIPE, 2 } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		failing_arm("send", 1, rows[i].error);
+		ask(stage, true);
+		cr_expect(failing_disarm());
+		cr_expect(stage->answered);
+		cr_expect_eq(stage->forwarding.attempt, rows[i].attempts, "%d", rows[i].error);
 	}
 }
 
@@ -459,6 +499,15 @@ STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 	dns_forward_set(stage->forward, stage->addresses, 1, others, 3);
 	cr_assert(dns_forward_enabled(stage->forward), "an address is its host and its port");
 	dns_forward_set(stage->forward, others, 3, others, 3);
+	cr_assert_not(dns_forward_enabled(stage->forward));
+	enum { MORE = DNS_MAX_LISTENERS + 4 };
+	char own[MORE][32];
+	char *many[MORE];
+	for (int i = 0; i < MORE; i++) {
+		text_printf(own[i], sizeof(own[i]), "127.0.0.1:%d", 1 + i);
+		many[i] = own[i];
+	}
+	dns_forward_set(stage->forward, many, DNS_MAX_LISTENERS, many, MORE);
 	cr_assert_not(dns_forward_enabled(stage->forward));
 	static char *system[] = { "system" };
 	dns_forward_set(stage->forward, system, 1, NULL, 0);

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -199,6 +201,84 @@ STAGED(a_reply_that_the_kernel_takes_byte_by_byte_arrives_whole)
 			len == (ssize_t)ns_get16(whole) + 2);
 	takes_one_byte = false;
 	cr_expect_eq(whole[2 + 3] & 15, ns_r_notimpl);
+}
+
+/* ---- another server ---- */
+
+static unsigned forwarded;
+static size_t forwarded_len;
+
+static void on_forwarded(void *context, const uint8_t *data, size_t len)
+{
+	(void)context;
+	cr_expect_not_null(data);
+	forwarded++;
+	forwarded_len = len;
+}
+
+/* The loop does not sleep: it does not know of the other server. */
+static void on_idle(struct ev_loop *loop, ev_idle *idle, int events)
+{
+	(void)loop;
+	(void)idle;
+	(void)events;
+}
+
+/* The next message on the connection, its length first. */
+static size_t hear(struct stage *stage, int fd, uint8_t message[2 + NS_PACKETSZ])
+{
+	ssize_t len = 0;
+	RUN_UNTIL(stage->loop,
+		(len = recv(fd, message, 2 + NS_PACKETSZ, MSG_DONTWAIT | MSG_PEEK)) >= 2 &&
+			len == (ssize_t)ns_get16(message) + 2);
+	return (size_t)len;
+}
+
+STAGED(another_server_is_asked_and_answers_byte_by_byte)
+{
+	char address[32];
+	char *servers[] = { address };
+	struct err err = ERR_INIT;
+	struct sockaddr_in place;
+	socklen_t place_len = sizeof(place);
+	const struct sockaddr_storage client = { .ss_family = AF_INET };
+	struct dns_forwarding forwarding = { .on_reply = on_forwarded };
+	struct dns_query query;
+	uint8_t packet[NS_PACKETSZ];
+	uint8_t message[2 + NS_PACKETSZ];
+	ev_idle awake;
+	ev_idle_init(&awake, on_idle);
+	ev_idle_start(stage->loop, &awake);
+	dial(stage);
+	int listener = dns_socket_open("127.0.0.1:0", true, &err);
+	cr_assert_geq(listener, 0, "%s", err.msg);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&place, &place_len), 0);
+	snprintf(address, sizeof(address), "127.0.0.1:%u", ntohs(place.sin_port));
+	struct dns_forward *forward = dns_forward_create(stage->loop);
+	dns_forward_set(forward, servers, 1, NULL, 0);
+	size_t len = dns_query_write(&query, packet, "a.example", ns_t_a);
+	takes_one_byte = true;
+	cr_assert(dns_forward_ask(forward, &forwarding, &client, &query, packet, len, true));
+	int fd = -1;
+	RUN_UNTIL(stage->loop, (fd = accept(listener, NULL, NULL)) >= 0);
+	cr_assert_eq(hear(stage, fd, message), len + 2);
+	takes_one_byte = false;
+	cr_expect_eq(memcmp(message + 4, packet + 2, len - 2), 0);
+	message[2 + 2] |= 0x80;
+	for (size_t i = 0; i < len + 2; i++) {
+		cr_assert_eq(forwarded, 0);
+		cr_assert_eq(write(fd, message + i, 1), 1);
+		for (int turn = 0; turn < 3; turn++) {
+			ev_run(stage->loop, EVRUN_NOWAIT);
+		}
+	}
+	RUN_UNTIL(stage->loop, forwarded == 1);
+	cr_expect_eq(forwarded_len, len);
+	cr_expect_eq(forwarding.attempt, 1);
+	ev_idle_stop(stage->loop, &awake);
+	dns_forward_destroy(forward);
+	close(fd);
+	close(listener);
 }
 
 /* ---- an address that gets too much ---- */

@@ -18,7 +18,8 @@
 #define RESOLV_CONF "/etc/resolv.conf"
 
 static char file[SCRATCH_PATH]; /* in its place */
-static char asked[1024];        /* the servers that were connected to, each of which refuses */
+static bool is_unreadable;
+static char asked[1024]; /* the servers that were connected to, each of which refuses */
 
 int stat(const char *path, struct stat *status)
 {
@@ -29,6 +30,10 @@ int stat(const char *path, struct stat *status)
 FILE *fopen(const char *path, const char *mode)
 {
 	FILE *(*real)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+	if (is_unreadable && strcmp(path, RESOLV_CONF) == 0) {
+		errno = EACCES;
+		return NULL;
+	}
 	return real(strcmp(path, RESOLV_CONF) == 0 ? file : path, mode);
 }
 
@@ -166,4 +171,40 @@ STAGED(the_file_is_read_again_when_it_has_changed)
 	write_file("search a\n", 1002);
 	cr_expect_str_eq(servers_asked(stage, false), "");
 	cr_expect(dns_forward_enabled(stage->forward));
+}
+
+/* The log while a question looks for the servers. */
+static const char *log_of(struct stage *stage)
+{
+	static char log[4096];
+	FILE *kept = tmpfile();
+	int before = dup(STDERR_FILENO);
+	cr_assert(kept && dup2(fileno(kept), STDERR_FILENO) >= 0);
+	servers_asked(stage, false);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	ssize_t len = pread(fileno(kept), log, sizeof(log) - 1, 0);
+	cr_assert_geq(len, 0);
+	log[len] = '\0';
+	fclose(kept);
+	return log;
+}
+
+STAGED(a_file_that_names_no_server_is_warned_of_once)
+{
+	write_file("nameserver 192.0.2.1\n", 1000);
+	cr_expect_str_eq(log_of(stage), "");
+	write_file("nameserver 192.0.2.1\nnameserver 192.0.2.2\n", 1001);
+	cr_expect_str_eq(log_of(stage), "");
+	write_file("nameserver 192.0.2.9\n", 1002);
+	cr_expect_not_null(strstr(log_of(stage), "names no server to forward to but ourselves"));
+	cr_expect_str_eq(log_of(stage), "");
+}
+
+STAGED(a_file_that_cannot_be_read_names_no_server)
+{
+	write_file("nameserver 192.0.2.1\n", 1000);
+	is_unreadable = true;
+	cr_expect_str_eq(servers_asked(stage, false), "");
+	is_unreadable = false;
 }
