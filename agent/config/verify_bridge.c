@@ -21,7 +21,7 @@ static const char ALLOWED[] =
 static bool is_element(const char *element, size_t len)
 {
 	char plain[LIMIT_PATH_BYTES + 1];
-	if (len == 0 || len >= sizeof(plain) || memmem(element, len, "**", 2)) {
+	if (len >= sizeof(plain) || memmem(element, len, "**", 2)) {
 		return false;
 	}
 	for (size_t i = 0; i < len; i++) {
@@ -32,7 +32,7 @@ static bool is_element(const char *element, size_t len)
 
 int config_verify_allow(const char *value, struct err *err)
 {
-	bool good = value[0] == '/' && value[1] && strlen(value) <= LIMIT_PATH_BYTES;
+	bool good = value[0] == '/' && strlen(value) <= LIMIT_PATH_BYTES;
 	for (const char *at = value; good && *at;) {
 		size_t len = strcspn(at + 1, "/");
 		bool rest = strcmp(at, "/**") == 0;

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <idn2.h>
 #include <string.h>
 
 #include "agent/config/label.h"
@@ -22,6 +23,7 @@ ParameterizedTestParameters(label, from_user)
 		{ "yarn/rm.example.com", "yarn" },
 		{ "dev_team", "dev-team" },
 		{ "dev--team", "dev--team" },
+		{ "ab--c", "ab--c" },
 		{ "a0z9A_Z", "a0z9a-z" },
 		{ "\xe2\x82\xac", "xn--lzg" },
 		{ "\xc3\x9c"
@@ -85,6 +87,7 @@ Test(label, of_odd_user_names_tells_them_apart)
 		struct err err = ERR_INIT;
 		cr_assert_eq(
 			label_from_user(labels[i], names[i], &err), 0, "%s: %s", names[i], err.msg);
+		cr_assert_eq(err.code, 0);
 		cr_assert(path_element_valid(labels[i], strlen(labels[i])), "%s", labels[i]);
 		for (size_t j = 0; j < i; j++) {
 			cr_assert_str_neq(labels[i], labels[j], "%s, %s", names[i], names[j]);
@@ -96,6 +99,10 @@ Test(label, of_odd_user_names_tells_them_apart)
 	struct err unused = ERR_INIT;
 	cr_assert_eq(label_from_user(digits, "a0z9.AZ_[", &unused), 0);
 	cr_assert_eq(strncmp(digits, "a0z9-az---", 10), 0, "%s", digits);
+	cr_assert_eq(label_from_user(digits, "a`b{c[d\x7f", &unused), 0);
+	cr_assert_eq(strncmp(digits, "a-b-c-d--", 9), 0, "%s", digits);
+	cr_assert_eq(label_from_user(digits, "\xc4\x80.b", &unused), 0);
+	cr_assert_eq(strncmp(digits, "xn--", 4), 0, "%s", digits);
 	/* Every machine makes the same of it. */
 	cr_assert_str_eq(labels[2], "joe-smith-0953a823");
 	char again[LABEL_SIZE];
@@ -125,4 +132,25 @@ Test(label, refuses_container_ids)
 			"%s", bad[i]);
 		cr_assert_not_null(strstr(err.msg, "a DNS label has"), "%s", err.msg);
 	}
+}
+
+Test(label, says_why_there_is_none)
+{
+	static const struct {
+		const char *id;
+		const char *part;
+	} ids[] = { { "a@b", "gives \"a@b\"" }, { "a[b", "gives \"a[b\"" },
+		{ "a\x7f", "container ID \"a\\x7f\" gives" },
+		{ "a\x80", "container ID \"a\\x80\" is not ASCII" } };
+	char label[LABEL_SIZE];
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		struct err err = ERR_INIT;
+		cr_expect_eq(
+			label_from_container_id(label, ids[i].id, &err), BERTH_INVALID_PATHNAME);
+		cr_expect_not_null(strstr(err.msg, ids[i].part), "%s", err.msg);
+	}
+	/* No part of a character that no label can hold is tried. */
+	struct err err = ERR_INIT;
+	cr_expect_eq(label_from_user(label, "\xef\xbf\xbd", &err), BERTH_INVALID_PATHNAME);
+	cr_expect_not_null(strstr(err.msg, idn2_strerror(IDN2_DISALLOWED)), "%s", err.msg);
 }

@@ -9,6 +9,7 @@
 #include "agent/config/verify.h"
 #include "agent/config/verify_bridge.h"
 #include "agent/config/verify_dialect.h"
+#include "lib/base/limits.h"
 
 TestSuite(config_verify);
 
@@ -135,6 +136,31 @@ Test(config_verify, each_value_is_good_or_bad_with_a_reason)
 			cr_expect_eq(err.code, code, "%s: %s", rows[i].name, rows[i].bad[j]);
 			cr_expect_neq(*err.msg, '\0');
 		}
+	}
+}
+
+Test(config_verify, a_path_that_is_allowed_has_the_length_of_a_path)
+{
+	char path[LIMIT_PATH_BYTES + 2];
+	for (size_t len = LIMIT_PATH_BYTES; len <= LIMIT_PATH_BYTES + 1; len++) {
+		for (size_t i = 0; i < len; i++) {
+			path[i] = i % 10 ? 'a' : '/';
+		}
+		path[len - 1] = 'a';
+		path[len] = '\0';
+		struct err err = ERR_INIT;
+		cr_expect_eq(config_verify_allow(path, &err),
+			len == LIMIT_PATH_BYTES ? 0 : BERTH_FAILED, "%zu", len);
+	}
+}
+
+Test(config_verify, what_makes_a_record_is_the_containers_own)
+{
+	static const char *const names[] = { "type", "external", "internal", "yarn:persistence" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct err err = ERR_INIT;
+		cr_expect_eq(config_verify_pinned_name(names[i], &err), BERTH_FAILED);
+		cr_expect_not_null(strstr(err.msg, "is the container's own"), "%s", err.msg);
 	}
 }
 
