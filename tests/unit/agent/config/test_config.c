@@ -90,6 +90,7 @@ Test(config, a_component_is_complete)
 	cr_expect_eq(check->rise, 1);
 	cr_expect_eq(check->fall, 3);
 	cr_expect_not(check->initial_passing);
+	cr_expect_str_eq(check->send, "");
 	cr_expect_eq(check->send_len, 0);
 	cr_expect_eq(check->expect_len, 0);
 	cr_expect_eq(check->writer.kind, CONFIG_WRITER_NONE);

@@ -218,6 +218,10 @@ Test(config_output, a_change_of_any_option_is_another_output)
 	struct config *config = load_good(FILE_OUTPUT);
 	struct config *same = load_good(FILE_OUTPUT);
 	struct config *other = load_good(FILE_OUTPUT "quiet = 1s\n");
+	struct config *of_others = load_good("[output o]\nfrom = /a/c\nformat = nginx\n"
+					     "path = /tmp/x\n");
+	cr_assert_not(config_output_equal(&config->outputs[0], &of_others->outputs[0]));
+	config_unref(of_others);
 	cr_assert(config_output_equal(&config->outputs[0], &same->outputs[0]));
 	cr_assert_not(config_output_equal(&config->outputs[0], &other->outputs[0]));
 	config_unref(config);

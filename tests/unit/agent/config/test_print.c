@@ -79,6 +79,8 @@ Test(config_print, the_printed_configuration_loads_to_the_same)
 	cr_expect_str_eq(again->registry.system_accounts, "");
 	cr_expect_eq(again->cache.max_size_bytes, 65537);
 	cr_expect_not_null(strstr(text, "\naddress.1 = h:1\naddress.2 = [::1]:2\n"));
+	cr_expect_not_null(strstr(text, "\nsocket_group = root\n"));
+	cr_expect_not_null(strstr(text, "\nowner = root\n"));
 	cr_expect_not_null(strstr(text, "\nmax_stale = 1h\n"));
 	cr_expect_not_null(strstr(text, "\ndamping_reuse = 0.125\n"));
 	cr_expect_not_null(strstr(text, "\nwriter = group:root\n"));

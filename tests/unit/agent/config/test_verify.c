@@ -154,7 +154,7 @@ Test(config_verify, a_path_that_is_allowed_has_the_length_of_a_path)
 	}
 }
 
-Test(config_verify, what_makes_a_record_is_the_containers_own)
+Test(config_verify, the_shape_of_a_record_is_the_containers_own)
 {
 	static const char *const names[] = { "type", "external", "internal", "yarn:persistence" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
