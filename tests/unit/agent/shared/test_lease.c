@@ -347,6 +347,18 @@ LEASE_TEST(a_larger_map_knows_how_many_answers_a_further_registry_has)
 	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
 }
 
+LEASE_TEST(another_registry_does_not_put_off_the_look_at_the_lease)
+{
+	struct cache_stage far;
+	open_far(&far, CONFIRM_MS);
+	let_pass(stage, LOOK_MS - 10);
+	put_of(stage, far.cache, "/far", SHARED_OF_PATH, "/far");
+	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+	let_pass(stage, 11);
+	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
+	close_far(stage, &far);
+}
+
 LEASE_TEST(all_answers_of_a_further_registry_go_with_it)
 {
 	enum { ANSWERS = 330 };

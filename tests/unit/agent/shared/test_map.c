@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,21 +78,69 @@ static uint64_t header(const struct map *map, size_t word)
 	return value;
 }
 
+static void check_change(const struct map *map, size_t slot, uint64_t number)
+{
+	size_t at = (SHARED_HEADER_BYTES + slot * SHARED_SLOT_BYTES) / SHARED_WORD_BYTES;
+	cr_expect_eq(header(map, SHARED_H_SERIAL), number);
+	cr_expect_eq(header(map, at + SHARED_S_SEQUENCE), 2 * number, "odd while it changes");
+}
+
 MAP_TEST(each_change_has_a_serial_number)
 {
-	uint64_t before = header(map, SHARED_H_SERIAL);
 	size_t slot = put_number(map, 1, 10);
-	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 1);
-	(void)put_number(map, 1, 20);
-	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 2);
+	check_change(map, slot, 1);
+	cr_assert_eq(put_number(map, 1, 20), slot);
+	check_change(map, slot, 2);
 	map_ask(map, slot);
-	cr_expect_eq(header(map, SHARED_H_SERIAL), before + 3);
+	check_change(map, slot, 3);
+}
+
+MAP_TEST(texts_end_with_a_zero_byte)
+{
+	struct map_entry entry;
+	char value[17] = "0123456789abcdef";
+	for (size_t len = 0; len <= 16; len++) {
+		(void)put(map, "/key", "xxxxxxxxxxxxxxxx", 16);
+		size_t slot = put(map, "/key", value, len);
+		cr_assert(map_get(map, slot, &entry));
+		cr_expect_eq(entry.value_len, len);
+		cr_expect_eq(strlen(entry.value), len);
+		cr_expect_eq(strncmp(entry.value, value, len), 0);
+	}
+}
+
+static size_t mappings_of_maps(void)
+{
+	char line[1024];
+	size_t count = 0;
+	FILE *file = fopen("/proc/self/maps", "r");
+	cr_assert(file);
+	while (fgets(line, sizeof(line), file)) {
+		count += strstr(line, "berth-shared") != NULL;
+	}
+	fclose(file);
+	return count;
+}
+
+Test(shared_map, a_map_has_its_size_and_leaves_nothing)
+{
+	struct stat file;
+	struct map *map = begin();
+	cr_expect_eq(mappings_of_maps(), 1);
+	cr_assert_eq(fstat(map_fd(map), &file), 0);
+	cr_expect_eq(file.st_size, SIZE);
+	cr_expect_eq(map_size(map), SIZE);
+	map_destroy(map);
+	cr_expect_eq(mappings_of_maps(), 0);
 }
 
 /* A reader's key is of its own map, and does not help with another. */
 MAP_TEST(the_header_says_how_the_map_is_to_be_read)
 {
 	struct map *other = begin();
+	struct stat namespace;
+	uint64_t number = stat("/proc/self/ns/time", &namespace) == 0 ? namespace.st_ino : 0;
+	cr_expect_eq(header(map, SHARED_H_TIME_NAMESPACE), number);
 	cr_expect_eq(header(map, SHARED_H_SIZE), SIZE);
 	cr_expect_eq(header(map, SHARED_H_SLOTS), map_slots(map));
 	cr_expect_eq(map_slots(map), SIZE / 512);
@@ -177,11 +226,36 @@ Test(shared_map, a_map_that_is_retired_holds_for_no_reader)
 
 MAP_TEST(a_quarter_of_the_slots_stays_free)
 {
+	enum { KEYS_TRIED = 2000 };
+	static size_t slots[KEYS_TRIED];
+	static bool taken[SIZE / 512];
 	size_t count = 0;
-	while (put_number(map, count, 10) != MAP_NONE) {
+	for (size_t i = 0; i < KEYS_TRIED; i++) {
+		slots[i] = put_number(map, i, 10);
+		if (slots[i] != MAP_NONE) {
+			cr_assert_not(taken[slots[i]]);
+			taken[slots[i]] = true;
+			count++;
+		}
+	}
+	cr_expect_eq(count, map_slots(map) * 3 / 4);
+	for (size_t i = 0; i < KEYS_TRIED; i++) {
+		cr_expect_eq(put_number(map, i, 10), slots[i], "%zu", i);
+	}
+}
+
+MAP_TEST(an_answer_of_the_same_size_needs_no_other_block)
+{
+	size_t count = 0;
+	while (put_number(map, count, 15000) != MAP_NONE) {
 		count++;
 	}
-	cr_expect_leq(count, map_slots(map) * 3 / 4);
+	for (size_t i = count; put_number(map, i, 100) != MAP_NONE; i++) {
+	}
+	cr_expect_gt(count, 10);
+	for (size_t i = 0; i < count; i++) {
+		cr_expect_neq(put_number(map, i, 14999), MAP_NONE);
+	}
 }
 
 /* A key outgrows its block, and the next key takes that. */
@@ -209,6 +283,20 @@ MAP_TEST(an_error_and_a_long_tag_can_be_read_back)
 	cr_expect_eq(strnlen(read.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
 	cr_expect_eq(strncmp(read.tag, entry.tag, SHARED_TAG_BYTES - 1), 0);
 	cr_expect_eq(read.value_len, 3);
+	const struct map_entry other = { .key = "/v1/resolve/b",
+		.key_len = 13,
+		.tag = "\"0123456789-0123456789\"",
+		.value = "why",
+		.value_len = 3 };
+	cr_assert_eq(strlen(other.tag), SHARED_TAG_BYTES - 1);
+	slot = map_put(map, &other);
+	cr_assert(map_get(map, slot, &read));
+	cr_expect_str_eq(read.tag, other.tag);
+	struct map_entry longer = other;
+	longer.tag = "\"0123456789-0123456789-\"";
+	cr_assert_eq(map_put(map, &longer), slot);
+	cr_assert(map_get(map, slot, &read));
+	cr_expect_eq(strnlen(read.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
 }
 
 /* ---- torn readings ---- */

@@ -1,6 +1,7 @@
 /* How much room the map and its warm answers take, and what becomes of a map that is full. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -299,7 +300,46 @@ ROOM_TEST(a_map_full_of_warm_answers_keeps_no_bytes_for_more)
 	cr_expect_leq(before - without, cache_bytes(stage) - without + 2048);
 }
 
-/* ---- a map that cannot be made ---- */
+/* ---- how a map is made ---- */
+
+Test(shared_room, a_map_without_randomness_has_a_key_of_its_own)
+{
+	struct map *map = NULL;
+	struct shared_map reader;
+	struct err err = ERR_INIT;
+	failing_arm("random", 1, EAGAIN);
+	cr_assert_eq(map_create(&map, MAP_BYTES, &err), 0, "%s", err.msg);
+	cr_expect(failing_disarm());
+	map_begin(map, 1);
+	cr_assert(shared_map_open(&reader, map_fd(map)));
+	cr_expect_neq(atomic_load(&reader.words[SHARED_H_KEY_0]), 0);
+	shared_map_close(&reader);
+	map_destroy(map);
+}
+
+static void make_and_end_map(void)
+{
+	struct map *map = NULL;
+	struct err err = ERR_INIT;
+	failing_pause();
+	int before = descriptors_count();
+	failing_resume();
+	errno = EINVAL; /* of something else */
+	cr_assert_eq(map_create(&map, MAP_BYTES, &err), 0, "%s", err.msg);
+	cr_expect_eq(descriptors_count(), before + 1);
+	cr_expect_gt(map_fd(map), 2);
+	cr_expect(fcntl(map_fd(map), F_GETFD) & FD_CLOEXEC);
+	map_destroy(map);
+	cr_expect_eq(descriptors_count(), before);
+}
+
+Test(shared_room, a_map_is_one_descriptor_that_no_program_inherits)
+{
+	make_and_end_map();
+	failing_arm("open", 1, EINVAL); /* an older kernel does not know MFD_NOEXEC_SEAL */
+	make_and_end_map();
+	cr_expect(failing_disarm());
+}
 
 Test(shared_room, a_map_without_memory_for_it_is_an_error)
 {
