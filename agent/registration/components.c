@@ -137,9 +137,6 @@ void agent_components_go_on(struct agent *agent)
 	for (size_t i = 0; i < agent->component_count; i++) {
 		announce_noted(component_announce(agent->components[i]));
 	}
-	for (size_t i = 0; i < agent->retired_count; i++) {
-		announce_noted(component_announce(agent->retired[i]));
-	}
 }
 
 void agent_components_on_registry_state(
@@ -277,8 +274,7 @@ void agent_components_create(struct agent *agent, const json_t *saved)
 {
 	const struct config *config = agent->config;
 	struct component_environment environment = environment_of(agent);
-	agent->components = allocate_zeroed(
-		config->component_count + 1, sizeof(*agent->components));
+	agent->components = allocate_zeroed(config->component_count, sizeof(*agent->components));
 	for (size_t i = 0; i < config->component_count; i++) {
 		const char *label = config_component_label(&config->components[i]);
 		struct component *component = component_create(
@@ -418,8 +414,7 @@ void agent_components_reload(struct agent *agent, struct config *next_take)
 	config_unref(agent->config);
 	agent->config = next_take;
 	check_set_arrange(agent->checks, next_take, NULL);
-	agent->components = allocate_zeroed(
-		next_take->component_count + 1, sizeof(*agent->components));
+	agent->components = allocate_zeroed(next_take->component_count, sizeof(*agent->components));
 	agent->component_count = 0;
 	for (size_t i = 0; i < next_take->component_count; i++) {
 		struct component *component = arrange_component(

@@ -32,7 +32,7 @@ bool agent_components_free_withdrawn(struct agent *agent);
 
 /* Tells every component the agent's new state. */
 void agent_components_update_gates(struct agent *agent);
-/* Makes the writes that waited for the disk. */
+/* Makes the writes that waited for the disk; a retired component writes none. */
 void agent_components_go_on(struct agent *agent);
 void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);

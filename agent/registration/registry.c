@@ -438,8 +438,7 @@ int agent_registry_set_imports(
 	const struct agent *agent, struct registry *registry, const char *at, struct err *err)
 {
 	const struct config *config = agent->config;
-	struct registry_import *imports = allocate_zeroed(
-		config->import_count + 1, sizeof(*imports));
+	struct registry_import *imports = allocate_zeroed(config->import_count, sizeof(*imports));
 	size_t count = 0;
 	for (size_t i = 0; i < config->import_count; i++) {
 		const struct config_import *import = &config->imports[i];

@@ -188,6 +188,24 @@ OPENED(gates, a_parent_waits_for_a_child_that_is_being_written, QUICK DEEP PAREN
 	cr_expect_not(other_sees(stage, "/app/a"));
 }
 
+OPENED(gates, a_parent_opens_while_a_child_is_being_withdrawn, QUICK PARENT DEEP)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	agent->supervise = NEIGHBOUR;
+	decide(stage);
+	stage->late = "delete /app/a/deep";
+	agent_drain_begin(agent, component_of(&stage->wiring, "deep"), "", 0);
+	RUN_UNTIL(agent->loop, state_of(stage, "deep") == ANNOUNCE_WITHDRAWING);
+	agent->main_process = AGENT_MAIN_PROCESS_RUNNING;
+	decide(stage);
+	memory_remove(stage->other, "/app/a");
+	RUN_UNTIL(agent->loop, !is_registered(stage, "a"));
+	RUN_UNTIL(agent->loop, is_registered(stage, "a"));
+	memory_answer_late(agent->registry);
+	agent->supervise = NULL;
+}
+
 OPENED(gates, a_parent_does_not_wait_for_others, QUICK NEXT PARENT)
 {
 	struct agent *agent = stage->agent;
@@ -312,6 +330,18 @@ OPENED(components, all_are_settled_when_each_has_what_it_wants, QUICK A B)
 	cr_expect_not(agent_components_settled(agent));
 	memory_answer_late(agent->registry);
 	RUN_UNTIL(agent->loop, agent_components_settled(agent));
+	agent_drain_end(agent, component_of(&stage->wiring, "b"));
+	run_to_records(stage);
+	run_a_while(stage);
+	stage->late = "delete /app/a";
+	agent_drain_begin(agent, component_of(&stage->wiring, "a"), "", 0);
+	RUN_UNTIL(agent->loop, state_of(stage, "a") == ANNOUNCE_WITHDRAWING);
+	cr_expect_not(agent_components_settled(agent), "each counts");
+	memory_answer_late(agent->registry);
+	RUN_UNTIL(agent->loop, agent_components_settled(agent));
+	agent_drain_end(agent, component_of(&stage->wiring, "a"));
+	run_to_records(stage);
+	run_a_while(stage);
 	stage->late = "delete /app/a";
 	agent_components_reload(agent, load(&stage->wiring, QUICK B));
 	run_a_while(stage);
@@ -322,7 +352,67 @@ OPENED(components, all_are_settled_when_each_has_what_it_wants, QUICK A B)
 	cr_expect(agent_components_settled(agent));
 }
 
-OPENED(components, what_may_be_left_is_logged, QUICK A B COMPONENT("p") PERSISTENT)
+OPENED(components, each_that_is_no_longer_configured_has_to_be_settled, QUICK A B)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	run_a_while(stage);
+	memory_put(stage->other, "/app/p", "");
+	agent_components_reload(agent,
+		load(&stage->wiring, QUICK COMPONENT("p") KEPT "on_conflict = takeover\n" A B));
+	agent_wake(agent);
+	run_to_records(stage);
+	run_a_while(stage);
+	memory_put(stage->other, "/app/p/child", "");
+	stage->late = "delete /app/b";
+	agent_components_reload(agent, load(&stage->wiring, QUICK A));
+	agent_wake(agent);
+	RUN_UNTIL(agent->loop, stage->late == NULL);
+	run_a_while(stage);
+	cr_expect_eq(agent->retired_count, 2, "a node with a child stays");
+	cr_expect(component_settled(agent->retired[0]));
+	cr_expect_not(agent_components_settled(agent), "but the other one is not settled");
+	memory_answer_late(agent->registry);
+	RUN_UNTIL(agent->loop, agent->retired_count == 1);
+	cr_expect(agent_components_settled(agent));
+	memory_remove(stage->other, "/app/p/child");
+	RUN_UNTIL(agent->loop, agent->retired_count == 0);
+}
+
+OPENED(components, those_that_are_no_longer_configured_hear_of_an_outage, QUICK A B)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	run_a_while(stage);
+	memory_set_answering(agent->registry, false);
+	agent_components_reload(agent, load(&stage->wiring, QUICK));
+	run_a_while(stage);
+	cr_assert_eq(agent->retired_count, 2);
+	memory_set_state(agent->registry, REGISTRY_AWAY);
+	RUN_UNTIL(agent->loop, agent->registry_was == REGISTRY_AWAY);
+	for (size_t i = 0; i < 2; i++) {
+		cr_expect_eq(component_state(agent->retired[i]), ANNOUNCE_WAITING);
+	}
+	memory_set_answering(agent->registry, true);
+	memory_set_state(agent->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(agent->loop, agent->retired_count == 0);
+}
+
+OPENED(components, an_agent_that_ends_waits_for_none, QUICK A B)
+{
+	struct agent *agent = stage->agent;
+	run_to_records(stage);
+	memory_set_answering(agent->registry, false);
+	agent_components_reload(agent, load(&stage->wiring, QUICK B));
+	run_a_while(stage);
+	cr_assert_eq(agent->retired_count, 1);
+	agent_components_destroy(agent);
+	cr_expect_eq(agent->retired_count, 0);
+	cr_expect_null(agent->retired);
+	memory_set_answering(agent->registry, true);
+}
+
+OPENED(components, what_may_be_left_is_logged, QUICK COMPONENT("p") PERSISTENT A B COMPONENT("c"))
 {
 	struct agent *agent = stage->agent;
 	run_to_records(stage);
@@ -341,6 +431,7 @@ OPENED(components, what_may_be_left_is_logged, QUICK A B COMPONENT("p") PERSISTE
 	cr_expect_null(strstr(lines, " a: its record"), "%s", lines);
 	cr_expect_not_null(
 		strstr(lines, "b: its record may be left at /app/b, until the session ends ("));
+	cr_expect_not_null(strstr(lines, "c: its record may be left at /app/c, "));
 	cr_expect_not_null(strstr(lines,
 		"p: its record may be left at /app/p, until a person removes or purges it ("));
 	memory_set_answering(agent->registry, true);
@@ -446,14 +537,6 @@ OPENED(components, a_reload_leaves_equal_ones_alone, QUICK A B)
 	cr_expect(strstr(stage->asked, "set /app/") == NULL, "%s", stage->asked);
 }
 
-OPENED(components, a_reload_opens_gates_at_once, QUICK A)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	agent_components_reload(agent, load(&stage->wiring, QUICK A B));
-	cr_expect_not(component_settled(component_of(&stage->wiring, "b")), "it is to be made");
-}
-
 OPENED(components, a_reload_changes_a_record, QUICK A)
 {
 	run_to_records(stage);
@@ -464,27 +547,31 @@ OPENED(components, a_reload_changes_a_record, QUICK A)
 
 #define MOVED(label, path) "[component " label "]\npath = " path "\n"
 
-OPENED(components, what_they_have_learnt_goes_with_their_names_to_other_paths, QUICK B A DYNAMIC)
+OPENED(components, lessons_go_with_their_names_to_other_paths, QUICK A B DYNAMIC)
 {
 	struct agent *agent = stage->agent;
 	run_to_records(stage);
 	supply(stage, "a", "10.1.2.3:80");
-	agent_drain_begin(agent, component_of(&stage->wiring, "b"), "too slow", 0);
 	RUN_UNTIL(agent->loop, record_has(stage, "/app/a", "10.1.2.3"));
+	agent_drain_begin(agent, component_of(&stage->wiring, "a"), "too old", 0);
+	agent_drain_begin(agent, component_of(&stage->wiring, "b"), "too slow", 0);
 	agent_components_reload(agent,
 		load(&stage->wiring,
 			QUICK MOVED("c", "/app/c") MOVED("b", "/app/b2") MOVED("a", "/app/a2")
 				DYNAMIC));
+	agent_wake(agent);
 	cr_expect_eq(agent->retired_count, 2);
-	cr_expect(component_drain(component_of(&stage->wiring, "b"))->active);
-	cr_expect_not(component_drain(component_of(&stage->wiring, "a"))->active);
+	cr_expect_str_eq(component_drain(component_of(&stage->wiring, "a"))->reason, "too old");
+	cr_expect_str_eq(component_drain(component_of(&stage->wiring, "b"))->reason, "too slow");
 	cr_expect_not(component_drain(component_of(&stage->wiring, "c"))->active);
-	RUN_UNTIL(agent->loop, record_has(stage, "/app/a2", "10.1.2.3"));
 	RUN_UNTIL(agent->loop, agent->retired_count == 0);
 	cr_expect_not(other_sees(stage, "/app/a"));
 	cr_expect_not(other_sees(stage, "/app/b"));
-	cr_expect_not(other_sees(stage, "/app/b2"), "it is drained");
 	RUN_UNTIL(agent->loop, other_sees(stage, "/app/c"));
+	cr_expect_not(other_sees(stage, "/app/a2"), "it is drained");
+	agent_drain_end(agent, component_of(&stage->wiring, "a"));
+	RUN_UNTIL(agent->loop, record_has(stage, "/app/a2", "10.1.2.3"));
+	cr_expect_not(other_sees(stage, "/app/b2"));
 }
 
 OPENED(components, one_that_comes_back_is_the_same_one, QUICK A B COMPONENT("c"))

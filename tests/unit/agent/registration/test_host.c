@@ -126,8 +126,9 @@ OPENED(host, a_record_that_is_no_longer_configured_goes_when_the_host_says_so, H
 	RUN_UNTIL(agent->loop, !other_sees(stage, "/app/a") && !other_sees(stage, "/app/b"));
 	run_a_while(stage);
 	cr_expect_eq(agent->retired_count, 2, "the host still has them");
-	report(stage, json_pack("[{s:s, s:s}]", "path", "/app/b", "state", "registered"));
+	report(stage, json_pack("[{s:s, s:s}]", "path", "/app/a", "state", "registered"));
 	RUN_UNTIL(agent->loop, agent->retired_count == 1);
+	cr_expect(agent_components_have_path(agent, "/app/a"));
 	report(stage, json_array());
 	RUN_UNTIL(agent->loop, agent->retired_count == 0);
 }
@@ -166,4 +167,16 @@ OPENED(host, its_answers_and_messages_are_those_of_the_registry, HOST TWO)
 		"berth_registry_request_duration_seconds_count{result=\"timeout\"} 1"));
 	lookups()->on_attempt(lookups()->context, "refused", 2);
 	cr_expect_str_eq(agent->registry_error, "refused, attempt 2");
+}
+
+OPENED(host, a_change_of_the_own_directory_is_considered, HOST)
+{
+	struct agent *agent = stage->agent;
+	RUN_UNTIL(agent->loop, agent->registry_was == REGISTRY_CONNECTED);
+	run_a_while(stage);
+	stage->wakes = 0;
+	memory_set_state(agent->registry, REGISTRY_AWAY);
+	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_AWAY);
+	run_a_while(stage);
+	cr_expect_gt(stage->wakes, 0);
 }

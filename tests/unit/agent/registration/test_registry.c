@@ -2,6 +2,7 @@
 #include "tests/unit/agent/registration/opened_stage.h"
 
 #include "agent/base/log.h"
+#include "tests/support/descriptors.h"
 
 #define QUICK "[registry]\nupdate_interval = 0s\n"
 #define A QUICK COMPONENT("a")
@@ -51,12 +52,14 @@ OPENED(registry, users_may_write_their_homes_where_the_last_component_has_hadoop
 /* Opens the registry in vain; the code. */
 static int refused(struct opened *stage, struct err *err)
 {
+	int descriptors = descriptors_count();
 	int code = opened_open(stage, NULL, err);
 	cr_expect_eq(code, err->code);
 	cr_expect_null(stage->agent->registry);
 	cr_expect_null(stage->agent->lookups);
 	cr_expect_not(stage->agent->session_resumed);
 	opened_end_agent(stage);
+	cr_expect_eq(descriptors_count(), descriptors, "nothing is left open");
 	return code;
 }
 

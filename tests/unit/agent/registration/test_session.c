@@ -109,6 +109,10 @@ Test(session, where_none_can_be_continued_none_is_saved)
 	run_to_records(stage);
 	cr_expect_not(timer_runs(&agent->session_save_timer));
 	cr_expect_str_eq(agent->session_saved, "");
+	snprintf(agent->session_saved, sizeof(agent->session_saved), "memory 1");
+	agent_registry_save_session(agent);
+	cr_expect_str_eq(agent->session_saved, "memory 1", "none takes the place of the last one");
+	cr_expect_not(timer_runs(&agent->session_save_timer));
 	cr_expect_null(saved_document(stage, "session"));
 	agent_components_destroy(agent);
 	cr_expect_null(agent_registry_leave(agent, json_array()));
