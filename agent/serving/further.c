@@ -397,10 +397,8 @@ void agent_further_retire(struct agent *agent)
 			further->goes ? "is no longer configured" : "begins anew");
 		destroy(further);
 	}
-	if (agent->retired_further_count > 0) {
-		for (size_t i = 0; i < sizeof(of_registries) / sizeof(of_registries[0]); i++) {
-			metrics_retain(agent->metrics, of_registries[i], is_known, agent);
-		}
+	for (size_t i = 0; i < sizeof(of_registries) / sizeof(of_registries[0]); i++) {
+		metrics_retain(agent->metrics, of_registries[i], is_known, agent);
 	}
 	free(agent->retired_further);
 	agent->retired_further = NULL;

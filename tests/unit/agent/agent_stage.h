@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -148,6 +150,16 @@ static inline size_t logged(const char *text)
 
 /* ---- the agent ---- */
 
+/* For the test, of a process that was an agent. */
+static inline void describe_process(void)
+{
+	FILE *file = fopen(in("process"), "w");
+	int reaps = 0;
+	prctl(PR_GET_CHILD_SUBREAPER, &reaps);
+	fprintf(file, "dumpable %d, reaps orphans %d\n", prctl(PR_GET_DUMPABLE), reaps);
+	fclose(file);
+}
+
 static inline _Noreturn void be_agent(char **words)
 {
 	int out = open(in("out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -160,7 +172,9 @@ static inline _Noreturn void be_agent(char **words)
 	while (words[count]) {
 		count++;
 	}
-	exit(agent_main(count, words));
+	int result = agent_main(count, words);
+	describe_process();
+	exit(result);
 }
 
 /* Begins with these words, and those that every agent has if the first is "run". */
@@ -258,6 +272,16 @@ static inline const char *ask(const char *method, const char *target)
 static inline const char *get(const char *target)
 {
 	return ask("GET", target);
+}
+
+/* The document of a predecessor, for the next agent that begins. */
+static inline void leave(const char *document)
+{
+	char number[16];
+	int fd = memfd_create("document", 0);
+	cr_assert_eq(write(fd, document, strlen(document)), (ssize_t)strlen(document));
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv("BERTH_UPGRADE", number, 1);
 }
 
 static inline void begin(void)

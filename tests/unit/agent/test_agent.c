@@ -104,6 +104,22 @@ Test(agent, the_service_manager_hears_how_it_is)
 	close(fd);
 }
 
+Test(agent, a_watchdog_may_be_as_quick_as_two_milliseconds)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	text_printf(address.sun_path, sizeof(address.sun_path), "%s", in("notify"));
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(fd, (void *)&address, sizeof(address)), 0);
+	setenv("NOTIFY_SOCKET", address.sun_path, 1);
+	setenv("WATCHDOG_USEC", "2000", 1);
+	serve("");
+	for (int i = 0; i < 3; i++) {
+		UNTIL(hears(fd, "WATCHDOG=1"));
+	}
+	cr_expect_eq(stop(SIGTERM), 0);
+	close(fd);
+}
+
 Test(agent, a_manager_without_a_watchdog_hears_nothing_of_it)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -159,6 +175,10 @@ static bool ignores(int signal_number)
 Test(agent, it_survives_writes_to_nobody_and_leaves_no_core)
 {
 	unsigned long soft = 1;
+	struct rlimit limit;
+	getrlimit(RLIMIT_CORE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_CORE, &limit);
 	serve("");
 	cr_expect(ignores(SIGPIPE));
 	cr_expect(ignores(SIGXFSZ));
@@ -167,13 +187,97 @@ Test(agent, it_survives_writes_to_nobody_and_leaves_no_core)
 		1);
 	cr_expect_eq(soft, 0);
 	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect(has(text_in("process"), "reaps orphans 1\n"));
 }
+
+#ifndef __SANITIZE_ADDRESS__ /* whose leak check has to look into it */
+Test(agent, nothing_dumps_its_memory)
+{
+	serve("");
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect(has(text_in("process"), "dumpable 0, "), "%s", text_in("process"));
+}
+#endif
 
 Test(agent, its_commands_do_not_ask_it_for_host_names)
 {
 	serve(COMPONENT("a") "[check c]\ncommand = /bin/sh -c 'echo $BERTH_NSS >@/told'\n");
 	UNTIL(has(text_in("told"), "off\n"));
 	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+/* ---- orphans of a check's command ---- */
+
+#define LEAVING COMPONENT("a") "[check c]\ncommand = @/leave\ninterval = 1h\n"
+
+/* A command that leaves a process, without its environment and in a session of its own. */
+static void install_command(void)
+{
+	char script[4 * SCRATCH_PATH];
+	snprintf(script, sizeof(script),
+		"#!/bin/sh\ncd %s\n"
+		"setsid env -i sh -c 'echo $$ >new.pid; mv new.pid pid; exec sleep 60' "
+		"</dev/null >/dev/null 2>&1 &\n"
+		"while [ ! -e pid ]; do sleep 0.01; done\n",
+		stage.folder);
+	put_in("leave", script);
+	cr_assert_eq(chmod(in("leave"), 0755), 0);
+}
+
+static bool orphan_lives(void)
+{
+	return kill((pid_t)atoi(text_in("pid")), 0) == 0;
+}
+
+static bool has_run(void)
+{
+	return has(get("/v1/agent/checks"), "\"up\"");
+}
+
+Test(agent, they_end_with_it)
+{
+	install_command();
+	serve(LEAVING);
+	UNTIL(has_run());
+	UNTIL(!orphan_lives());
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, they_may_be_those_of_a_script_that_executed_the_agent)
+{
+	install_command();
+	leave("{\"version\":1,\"claims_orphans\":false}");
+	configure(LEAVING);
+	BEGIN("run");
+	UNTIL(is_there("s") && has_run());
+	poll(NULL, 0, 100);
+	cr_expect(orphan_lives());
+	kill((pid_t)atoi(text_in("pid")), SIGKILL);
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, a_successor_goes_on_to_end_them)
+{
+	install_command();
+	leave("{\"version\":1,\"claims_orphans\":true}");
+	configure(LEAVING);
+	BEGIN("run");
+	UNTIL(is_there("s") && has_run());
+	UNTIL(!orphan_lives());
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent, next_to_a_main_process_they_are_let_be)
+{
+	install_command();
+	configure(LEAVING);
+	BEGIN("run", "--", "/bin/sleep", "60");
+	cr_assert(is_ready());
+	UNTIL(has_run());
+	poll(NULL, 0, 100);
+	cr_expect(orphan_lives());
+	kill((pid_t)atoi(text_in("pid")), SIGKILL);
+	cr_expect_eq(stop(SIGTERM), 128 + SIGTERM);
 }
 
 /* ---- a main process ---- */

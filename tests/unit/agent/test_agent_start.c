@@ -19,6 +19,20 @@ static void fails(const char *text, const char *why)
 	unlink(in("log"));
 }
 
+/* The session of an agent before stays for one after it, and so do its orders to drain. */
+Test(agent_start, a_start_that_fails_leaves_what_it_found)
+{
+	serve("");
+	ask("POST", "/v1/agent/drain");
+	UNTIL(has(get("/v1/agent"), "\"done\":true"));
+	cr_expect_eq(stop(SIGTERM), 0);
+	put_in("state/session", "of another agent");
+	unlink(in("log"));
+	fails("[dns]\nlisten = 192.0.2.1:1\n", "cannot start: ");
+	cr_expect(is_there("state/session"));
+	cr_expect(is_there("state/drain"));
+}
+
 Test(agent_start, every_part_may_fail_and_is_named)
 {
 	cr_assert_eq(mkdir(in("taken"), 0700), 0);
@@ -220,22 +234,14 @@ Test(agent_upgrade, another_one_goes_on_in_its_place)
 	cr_expect_not(is_there("d/app/a"));
 }
 
-/* The document of a predecessor, for the next agent that begins. */
-static void leave(const char *document)
-{
-	char number[16];
-	int fd = memfd_create("document", 0);
-	cr_assert_eq(write(fd, document, strlen(document)), (ssize_t)strlen(document));
-	snprintf(number, sizeof(number), "%d", fd);
-	setenv("BERTH_UPGRADE", number, 1);
-}
-
 Test(agent_upgrade, a_successor_waits_for_a_good_configuration)
 {
 	leave("{\"version\":1}");
 	configure("bad = yes\n");
 	BEGIN("run");
 	UNTIL(logged("`bad`") >= 2);
+	poll(NULL, 0, 300);
+	cr_expect_lt(logged("`bad`"), 30, "there is time between two looks");
 	cr_expect_eq(logged(" runs, pid "), 0);
 	configure(COMPONENT("a"));
 	UNTIL(logged(" runs, pid ") == 1);

@@ -111,7 +111,9 @@ Test(command_line, a_command_comes_behind_two_dashes)
 Test(command_line, a_descriptor_to_be_ready_on_is_a_number)
 {
 	cr_assert_eq(PARSE("--ready-fd", "3").ready_fd, 3);
-	cr_assert_eq(PARSE("--ready-fd=0").ready_fd, 0);
+	struct command_line line = PARSE("--ready-fd=0");
+	cr_assert_eq(line.action, COMMAND_LINE_RUN);
+	cr_assert_eq(line.ready_fd, 0);
 	cr_assert_eq(PARSE("--ready-fd", "2147483647").ready_fd, 2147483647);
 	assert_refused(PARSE("--ready-fd", "x"), "descriptor number, not \"x\"");
 	assert_refused(PARSE("--ready-fd", "3x"), "not \"3x\"");

@@ -1,5 +1,7 @@
 /* Further registries: their paths below /net, what is shown of them, and how they come and go. */
 
+#include <sys/resource.h>
+
 #include "tests/unit/agent/serving/serving_stage.h"
 
 #define EAST "[registry east]\nurl = dir:@/east\n"
@@ -236,6 +238,9 @@ SERVED(further, a_reload_leaves_an_equal_one_alone, EAST WEST)
 	reload(serving, WEST EAST);
 	cr_expect(is_connected(serving, "east"), "a second time, too");
 	cr_expect_eq(serving->agent.retired_further_count, 0);
+	reload(serving, WEST);
+	cr_expect_eq(serving->agent.further_count, 1, "but not when it is configured no more");
+	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
 }
 
 SERVED(further, one_that_is_configured_no_more_goes_with_all_it_had, EAST WEST)
@@ -294,6 +299,21 @@ SERVED(further, one_whose_snapshot_is_removed_leaves_no_line, EAST)
 	cr_expect_eq(logged(serving, "cache"), 0);
 }
 
+SERVED(further, several_may_go_together, EAST WEST)
+{
+	reload(serving, "");
+	cr_expect_eq(serving->agent.further_count, 0);
+	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
+	cr_expect_eq(logged(serving, "/net/west is no longer configured"), 1);
+}
+
+SERVED(further, one_behind_others_begins_anew_like_any_other, WEST EAST)
+{
+	reload(serving, WEST ELSEWHERE);
+	cr_expect_eq(serving->agent.further_count, 2);
+	cr_expect_eq(logged(serving, "/net/east begins anew"), 1);
+}
+
 SERVED(further, one_with_another_url_begins_anew, EAST)
 {
 	put_east(serving, "/app", AT_HOST("10.0.0.7"));
@@ -318,9 +338,12 @@ SERVED(further, one_that_comes_with_a_reload_is_there_at_once, WEST)
 {
 	put_east(serving, "/app", AT_HOST("10.0.0.7"));
 	cr_assert(resolves(serving, "/net/east/app", "HTTP/1.1 404"));
+	cr_assert(has(get(serving, "/v1/names/app.east.net.berth"), "HTTP/1.1 404"));
 	reload(serving, EAST WEST);
 	cr_expect_eq(serving->agent.further_count, 2);
 	cr_expect(resolves(serving, "/net/east/app", "\"10.0.0.7\""), "%s", serving->answer);
+	cr_expect(has(get(serving, "/v1/names/app.east.net.berth"), "\"10.0.0.7\""), "%s",
+		serving->answer);
 	cr_expect(has(get(serving, "/v1/list/net"), "[\"/net/east\",\"/net/west\"]"));
 }
 
@@ -342,25 +365,51 @@ SERVED(further, an_output_turns_to_the_new_one,
 	RUN_UNTIL(serving->agent.loop, has(text_in(serving, "a"), "10.0.0.8"));
 }
 
-/* A look-up waits for a registry that never answers, until that goes. */
-PREPARED(further, who_waits_for_one_that_goes_is_refused, AWAY)
+PREPARED(further, they_are_open_before_anybody_asks, EAST)
+{
+	serve(serving);
+	cr_expect(is_connected(serving, "east"));
+	cr_expect_eq(
+		cache_registry_state(cache_at(serving->agent.cache, "/net")), REGISTRY_CONNECTED);
+}
+
+/* Questions about registries that never answer. */
+static void ask_far(struct serving *serving, int fd, const char *target)
+{
+	char question[256];
+	text_printf(question, sizeof(question), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", target);
+	cr_assert_eq(send(fd, question, strlen(question), 0), (ssize_t)strlen(question));
+	go_on(serving);
+	cr_expect_lt(recv(fd, serving->answer, 1, MSG_DONTWAIT), 0, "it waits");
+}
+
+/* The answer that has come. Takes the descriptor. */
+static const char *answer_from(struct serving *serving, int fd_take)
+{
+	ssize_t len = recv(fd_take, serving->answer, sizeof(serving->answer) - 1, MSG_DONTWAIT);
+	serving->answer[len > 0 ? len : 0] = '\0';
+	close(fd_take);
+	return serving->answer;
+}
+
+PREPARED(further, clients_that_wait_for_one_that_goes_are_refused,
+	AWAY "[registry off]\nurl = zookeeper://127.0.0.1:1/r\n")
 {
 	put_in(serving, "berth-zookeeper", "#!/bin/sh\nexec sleep 60\n");
 	cr_assert_eq(chmod(in(serving, "berth-zookeeper"), 0755), 0);
 	serve(serving);
 	connect_registry(serving);
-	int fd = knock(serving);
-	static const char question[] = "GET /v1/resolve/net/far/app HTTP/1.1\r\nHost: a\r\n\r\n";
-	cr_assert_eq(send(fd, question, strlen(question), 0), (ssize_t)strlen(question));
-	go_on(serving);
-	cr_expect_lt(recv(fd, serving->answer, 1, MSG_DONTWAIT), 0, "it waits");
+	int far = knock(serving), off = knock(serving), name = knock(serving);
+	ask_far(serving, far, "/v1/resolve/net/far/app");
+	ask_far(serving, off, "/v1/resolve/net/off/app");
+	ask_far(serving, name, "/v1/names/app.far.net.berth");
 	reload(serving, "");
 	go_on(serving);
-	ssize_t len = recv(fd, serving->answer, sizeof(serving->answer) - 1, MSG_DONTWAIT);
-	serving->answer[len > 0 ? len : 0] = '\0';
-	cr_expect(has(serving->answer, "the configuration of [registry far] has changed"), "%s",
-		serving->answer);
-	close(fd);
+	cr_expect(has(answer_from(serving, far), "the configuration of [registry far] has changed"),
+		"%s", serving->answer);
+	cr_expect(has(answer_from(serving, off), "the configuration of [registry off] has changed"),
+		"%s", serving->answer);
+	cr_expect(has(answer_from(serving, name), "HTTP/1.1 "), "it waits no longer");
 	go_on(serving);
 }
 
@@ -404,6 +453,35 @@ SERVED(further, and_when_its_limits_change, EAST)
 	agent_further_retire(&serving->agent);
 }
 
+SERVED(further, its_answers_leave_the_memory_before_its_paths_are_detached, EAST)
+{
+	put_east(serving, "/app", AT_HOST("10.0.0.7"));
+	share(serving, "/net/east/app");
+	agent_components_reload(&serving->agent, configure(serving, ""));
+	agent_further_reload(&serving->agent);
+	cr_expect_eq(shared_entries(serving), 0);
+	agent_further_retire(&serving->agent);
+}
+
+SERVED(further, an_absent_one_is_not_absent_in_the_memory_when_it_comes, "")
+{
+	share(serving, "/net/east");
+	reload(serving, EAST);
+	cr_expect_eq(shared_entries(serving), 0);
+}
+
+SERVED(further, no_answer_stays_in_the_memory_behind_them, EAST)
+{
+	put_east(serving, "/app", AT_HOST("10.0.0.7"));
+	share(serving, "/net/east/app");
+	agent_outputs_close(&serving->agent);
+	agent_api_close(&serving->agent);
+	serving->agent.http = NULL;
+	agent_names_close(&serving->agent);
+	agent_further_close(&serving->agent);
+	cr_expect_eq(shared_entries(serving), 0);
+}
+
 /* ---- what cannot be had ---- */
 
 #define CLOSED "[registry bad]\nurl = zookeeper://127.0.0.1:1/r\nauth = digest\nauth_file = @/key\n"
@@ -422,6 +500,24 @@ static struct config *configure_without_key(struct serving *serving, const char 
 	struct config *config = configure(serving, text);
 	cr_assert_eq(unlink(in(serving, "key")), 0);
 	return config;
+}
+
+PREPARED(further, without_a_descriptor_there_is_no_list_of_them, EAST)
+{
+	struct err err = ERR_INIT;
+	struct rlimit all, none;
+	base_open(serving);
+	agent_cache_open(&serving->agent);
+	int fd = dup(STDERR_FILENO);
+	close(fd);
+	getrlimit(RLIMIT_NOFILE, &all);
+	none = (struct rlimit){ .rlim_cur = (rlim_t)fd, .rlim_max = all.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &none);
+	cr_expect_eq(agent_further_open(&serving->agent, &err), BERTH_FAILED);
+	setrlimit(RLIMIT_NOFILE, &all);
+	cr_expect(has(err.msg, "cannot make a registry in memory"), "%s", err.msg);
+	cr_expect_null(serving->agent.net);
+	cr_expect_eq(serving->agent.further_count, 0);
 }
 
 /* One whose import is at a path that the registry does not take. */
@@ -487,6 +583,7 @@ PREPARED(further, credentials_that_cannot_be_read_stay_as_they_are, "")
 	reload_take(serving, configure_without_key(serving, CLOSED));
 	cr_expect_eq(serving->agent.further_count, 1);
 	cr_expect_eq(logged(serving, "bad: the credentials stay as they are: "), 1);
+	cr_expect_eq(logged(serving, "No such file"), 1);
 	put_key(serving);
 	reload(serving, CLOSED);
 	cr_expect_eq(logged(serving, "stay as they are"), 1);
