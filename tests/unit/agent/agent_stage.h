@@ -40,6 +40,7 @@ struct stage {
 	pid_t pid;
 	int ready_fd; /* readable when it is ready, or has ended */
 	struct client *client;
+	void (*after)(void); /* in the agent's process, when it has ended; or NULL */
 	char answer[64 * 1024];
 };
 
@@ -55,21 +56,6 @@ int main(int argc, char **argv)
 	int failed = criterion_handle_args(argc, argv, true) && !criterion_run_all_tests(set);
 	criterion_finalize(set);
 	return failed;
-}
-
-/* berthd --convert-… executes another program: none is there, and the test sees which ones. */
-int execv(const char *path, char *const argv[])
-{
-	if (strcmp(argv[0], "berth") != 0) {
-		return execve(path, argv, environ);
-	}
-	printf("%s", path);
-	for (size_t i = 0; argv[i]; i++) {
-		printf(" %s", argv[i]);
-	}
-	printf("\n");
-	errno = ENOENT;
-	return -1;
 }
 
 /* ---- files ---- */
@@ -174,6 +160,9 @@ static inline _Noreturn void be_agent(char **words)
 	}
 	int result = agent_main(count, words);
 	describe_process();
+	if (stage.after) {
+		stage.after();
+	}
 	exit(result);
 }
 

@@ -1,5 +1,11 @@
 /* The life of an agent from its start to its end: signals, the service manager, a main process. */
 
+#include <ev.h>
+#include <jansson.h>
+#include <stdint.h>
+
+#include "lib/base/buffer.h"
+#include "tests/support/failing.h"
 #include "tests/unit/agent/agent_stage.h"
 
 TestSuite(agent, .init = begin, .fini = end);
@@ -205,6 +211,58 @@ Test(agent, its_commands_do_not_ask_it_for_host_names)
 	UNTIL(has(text_in("told"), "off\n"));
 	cr_expect_eq(stop(SIGTERM), 0);
 }
+
+/* As libev does it when the kernel has no memory for a descriptor. */
+static void meet_a_refusal(void)
+{
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_EPOLL);
+	ev_loop_fork(loop);
+	failing_arm("epoll", 1, ENOMEM);
+	ev_run(loop, EVRUN_NOWAIT);
+	failing_disarm();
+	ev_loop_destroy(loop);
+}
+
+Test(agent, its_loop_tries_again_where_the_kernel_refuses)
+{
+	stage.after = meet_a_refusal;
+	serve("");
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect_eq(logged("the event loop: "), 1, "%s", text_in("log"));
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* which ends a process that asks for so much */
+static void exhaust_json(void)
+{
+	json_malloc_t allocate;
+	json_free_t release;
+	json_get_alloc_funcs(&allocate, &release);
+	release(allocate(PTRDIFF_MAX));
+}
+
+static void exhaust_a_buffer(void)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	buffer_append(&out, "", PTRDIFF_MAX);
+}
+
+Test(agent, without_memory_no_answer_is_made)
+{
+	static void (*const ways[])(void) = { exhaust_json, exhaust_a_buffer };
+	for (size_t i = 0; i < 2; i++) {
+		int result = 0;
+		stage.after = ways[i];
+		serve("");
+		kill(stage.pid, SIGTERM);
+		cr_assert_eq(waitpid(stage.pid, &result, 0), stage.pid);
+		stage.pid = 0;
+		cr_expect(WIFSIGNALED(result) && WTERMSIG(result) == SIGABRT, "%zu", i);
+		cr_expect(has(text_in("log"), "memory"), "%s", text_in("log"));
+		unlink(in("log"));
+	}
+}
+#endif
 
 /* ---- orphans of a check's command ---- */
 
