@@ -71,6 +71,18 @@ Test(agent, a_drain_ends_with_an_order)
 	cr_expect_eq(stop(SIGTERM), 0);
 }
 
+Test(agent, a_drain_of_a_component_survives_a_restart)
+{
+	serve(COMPONENT("a") COMPONENT("b"));
+	ask("POST", "/v1/agent/components/a/drain");
+	UNTIL(has(get("/metrics"), "berth_draining{component=\"a\"} 1"));
+	cr_expect_eq(stop(SIGTERM), 0);
+	serve(COMPONENT("a") COMPONENT("b"));
+	cr_expect(has(get("/metrics"), "berth_draining{component=\"a\"} 1"));
+	cr_expect(has(get("/metrics"), "berth_draining{component=\"b\"} 0"));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
 Test(agent, other_signals_without_a_main_process_are_nothing)
 {
 	serve("");

@@ -71,8 +71,12 @@ Test(agent_start, a_main_process_that_cannot_be_executed_is_an_end)
 
 Test(agent_start, one_agent_at_a_time_has_the_state_directory)
 {
+	char text[4 * SCRATCH_PATH];
 	serve("");
-	configure("");
+	snprintf(text, sizeof(text),
+		"[registry]\nurl = dir:%s/d\n[agent]\nsocket = %s/other\nstate_dir = %s/state\n",
+		stage.folder, stage.folder, stage.folder);
+	put_in("berth.ini", text);
 	pid_t other = begin_agent((char *[]){ "run", NULL });
 	cr_expect_eq(status_of(other), 1);
 	cr_expect_eq(logged("cannot start: "), 1);
