@@ -161,6 +161,11 @@ void http_hold(struct http_request *request, size_t bytes)
 	client_of(request)->held = bytes;
 }
 
+struct http_response *http_response_pack(struct http_response *response_take)
+{
+	return response_take;
+}
+
 bool http_response_descriptor(struct http_response *response, int fd)
 {
 	(void)response;

@@ -190,6 +190,23 @@ STAGED(away_a_composite_of_known_parts_is_stale)
 	cr_assert_not_null(strstr(outcome.text, "/s/b"));
 }
 
+STAGED(away_endpoints_need_the_record_of_the_path_itself)
+{
+	static const enum cache_answer_kind kinds[] = { CACHE_ENDPOINTS, CACHE_TARGETS };
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s", cache_stage_record("own"));
+	memory_put(stage->registry, "/s/a", cache_stage_record("child"));
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", kinds[i], "", false),
+			CACHE_UNAVAILABLE);
+		cr_assert_str_eq(outcome.why, "the registry is away, and /s is not known");
+	}
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_RECORDS, "", false), CACHE_READY);
+}
+
 STAGED(an_answer_after_an_outage_holds_nothing_from_before)
 {
 	struct cache_outcome outcome;
