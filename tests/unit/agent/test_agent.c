@@ -219,6 +219,7 @@ Test(agent, nothing_dumps_its_memory)
 
 Test(agent, its_commands_do_not_ask_it_for_host_names)
 {
+	setenv("BERTH_NSS", "on", 1);
 	serve(COMPONENT("a") "[check c]\ncommand = /bin/sh -c 'echo $BERTH_NSS >@/told'\n");
 	UNTIL(has(text_in("told"), "off\n"));
 	cr_expect_eq(stop(SIGTERM), 0);
