@@ -196,7 +196,7 @@ static enum cache_verdict collect_composite(
 			answer->node->path, answer->all->table->max_bytes);
 		return CACHE_READY;
 	}
-	return need->missing > 0         ? CACHE_WAITING
+	return need->missing > 0        ? CACHE_WAITING
 		: need->unavailable > 0 ? CACHE_UNAVAILABLE
 					: CACHE_READY;
 }
