@@ -85,6 +85,7 @@ STAGED(a_record_of_before_its_deletion_does_not_come_back_when_its_path_is_liste
 	cache_stage_turn(stage);
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
 	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\"]\n");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RESOLVE), BERTH_NO_RECORD);
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	cache_stage_turn(stage);
 	check_without(stage, "/s", CACHE_RECORDS, "old");

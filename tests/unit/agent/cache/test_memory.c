@@ -77,7 +77,7 @@ static void grows_to_its_limit(size_t limit, int records, size_t record_bytes)
 
 Test(cache_memory, of_16_mib_bounds_what_small_records_take)
 {
-	grows_to_its_limit((size_t)16 << 20, 8000, 200);
+	grows_to_its_limit((size_t)16 << 20, 12000, 200);
 }
 
 Test(cache_memory, of_32_mib_bounds_what_records_take)
