@@ -236,8 +236,8 @@ static void on_timeout(void *context)
 	if (known) {
 		take(further, known);
 	} else {
-		err_set(&place->err, BERTH_TIMEOUT, "the registry did not answer within %lld ms",
-			(long long)further->api->options.lookup_timeout_ms);
+		err_set(&place->err, BERTH_TIMEOUT, "%s could not be read within %lld ms",
+			place->path, (long long)further->api->options.lookup_timeout_ms);
 	}
 	go_on(further);
 }

@@ -289,8 +289,8 @@ static void give_up(struct lookup *lookup)
 	}
 	struct err err = ERR_INIT;
 	if (state == REGISTRY_CONNECTED) {
-		err_set(&err, BERTH_TIMEOUT, "the registry did not answer within %lld ms",
-			(long long)api->options.lookup_timeout_ms);
+		err_set(&err, BERTH_TIMEOUT, "%s could not be read within %lld ms",
+			lookup->query.path, (long long)api->options.lookup_timeout_ms);
 	} else {
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is not known",
 			registry_state_name(state), lookup->query.path);

@@ -9,17 +9,9 @@
 /* An absent node needs no memory of its own, and there are many of them. */
 static const struct registry_value absent = { .code = BERTH_PATH_NOT_FOUND };
 
-static const struct registry_value no_memory = { .code = BERTH_FAILED,
-	.why = "no memory for what was read" };
-
 const struct registry_value *registry_value_absent(void)
 {
 	return &absent;
-}
-
-const struct registry_value *registry_value_no_memory(void)
-{
-	return &no_memory;
 }
 
 /* Behind the value lie its data and its reason. */

@@ -35,8 +35,6 @@ const struct registry_value *registry_value_of_list(
 
 /* The value of a node that does not exist: a constant. */
 const struct registry_value *registry_value_absent(void);
-/* The value of a node that was read when there was no memory for its state: a constant. */
-const struct registry_value *registry_value_no_memory(void);
 /*
  * The value that a result shows: its code, its stat, its data or its children; a new reference.
  * NULL without memory.

@@ -79,17 +79,14 @@ static bool gave_no_state(const struct registry_task *task)
 		task->ret_err.code == BERTH_AUTHENTICATION_FAILED;
 }
 
-/* NULL: it gave no state, or there is no memory for another one than the known one. */
+/* NULL: it gave no state, or there is no memory for it. */
 static const struct registry_value *value_of(const struct registry_watched *watched)
 {
 	const struct registry_task *task = &watched->call->task;
-	if (gave_no_state(task)) {
-		return NULL;
-	}
-	const struct registry_value *value = watched->kind == REGISTRY_WATCH_DATA
+	return gave_no_state(task) ? NULL
+		: watched->kind == REGISTRY_WATCH_DATA
 		? registry_value_of_data(task)
 		: registry_value_of_list(watched->path, task);
-	return value || watched->value ? value : registry_value_no_memory();
 }
 
 static void retry_error(struct registry_watched *watched, int code)

@@ -97,7 +97,7 @@ Test(registry_watch_memory, a_read_that_cannot_start_is_tried_again_soon)
 	}
 }
 
-Test(registry_watch_memory, a_first_state_without_memory_is_an_error_until_there_is_some)
+Test(registry_watch_memory, a_first_state_without_memory_is_delivered_when_there_is_some)
 {
 	struct answer seen = { 0 };
 	bool next = true;
@@ -111,8 +111,7 @@ Test(registry_watch_memory, a_first_state_without_memory_is_an_error_until_there
 	int64_t now_ms = clock_monotonic_ms();
 	registry_dispatch(registry, now_ms);
 	cr_assert(failing_disarm());
-	assert_answer(&seen, "Failed");
-	cr_assert_str_eq(seen.err.msg, "no memory for what was read");
+	cr_assert_eq(seen.calls, 0);
 	registry_dispatch(registry, now_ms + 2000);
 	registry_dispatch(registry, now_ms + 2000);
 	assert_answer(&seen, "OK");
