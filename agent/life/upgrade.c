@@ -150,7 +150,6 @@ static _Noreturn void execute(struct agent *agent)
 		.socket_place = http_socket_place(agent->http),
 		.listen_fd = http_listen_fd(agent->http),
 		.lock_fd = agent->state.lock_fd,
-		.xds_fd = -1,
 		.keep_socket = agent->keep_socket,
 		.main_pid = agent->supervise ? supervise_pid(agent->supervise) : 0,
 		.connections = kept,

@@ -1,110 +1,12 @@
 /*
  * USR2: the test of the new program, the wait for requests and files, the document, and what a
- * successor keeps. The new program is a script, which says how it was called and with which
- * document.
+ * successor keeps.
  */
-#include <errno.h>
 #include <sys/resource.h>
 
 #include "agent/core/state.h"
 #include "agent/life/upgrade.h"
-#include "tests/unit/agent/life/life_stage.h"
-
-static const char *program; /* in the place of /proc/self/exe */
-static const char *gate;    /* while this FIFO is there, and nobody has it open, a disk hangs */
-
-ssize_t readlink(const char *restrict path, char *restrict target, size_t size)
-{
-	if (strcmp(path, "/proc/self/exe") != 0 || !program) {
-		return syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
-	}
-	errno = ENOENT;
-	size_t len = strlen(program);
-	memcpy(target, program, len < size ? len : size);
-	return len ? (ssize_t)len : -1;
-}
-
-int fsync(int fd)
-{
-	struct stat status;
-	bool is_file = gate && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-	int held = is_file ? open(gate, O_RDONLY | O_CLOEXEC) : -1;
-	if (held >= 0) {
-		close(held);
-	}
-	return 0;
-}
-
-static bool *blocks; /* shared: the program that is executed begins without SIGTERM */
-
-int execv(const char *path, char *const argv[])
-{
-	sigset_t set;
-	sigprocmask(SIG_BLOCK, NULL, &set);
-	if (blocks) {
-		*blocks = sigismember(&set, SIGTERM) == 1;
-	}
-	return execve(path, argv, environ);
-}
-
-/* ---- the new program ---- */
-
-static const char script[] = "#!/bin/sh\n"
-			     "cd %s\n"
-			     "if [ \"$1\" = -t ]; then\n"
-			     "	echo \"$0 $@\" >>tested\n"
-			     "	. ./verdict\n"
-			     "	exit 0\n"
-			     "fi\n"
-			     "cat /proc/self/fd/$BERTH_UPGRADE >document.new\n"
-			     "echo \"$@\" >called\n"
-			     "ls -l /proc/self/fd >open\n"
-			     "mv document.new document\n"
-			     "exit 6\n";
-
-static void install(struct life *life, const char *verdict)
-{
-	static char path[SCRATCH_PATH + 64];
-	char text[sizeof(script) + SCRATCH_PATH];
-	snprintf(text, sizeof(text), script, life->folder);
-	life_write(life, "program", text);
-	life_write(life, "verdict", verdict);
-	snprintf(path, sizeof(path), "%s", life_path(life, "program"));
-	cr_assert_eq(chmod(path, 0755), 0);
-	program = path;
-}
-
-static void ask_for_upgrade(struct life *life)
-{
-	cr_assert_eq(kill(life->pid, SIGUSR2), 0);
-	cr_assert_str_eq(life_told(life), "RELOADING=1");
-}
-
-/* The document that the successor got. */
-static json_t *upgraded(struct life *life)
-{
-	cr_assert_eq(life_wait(life), 6, "%s", life_read(life, "log"));
-	json_t *document = json_loads(life_read(life, "document"), 0, NULL);
-	cr_assert_not_null(document, "%s", life_read(life, "document"));
-	return document;
-}
-
-/* The same, and no upgrade: "agent" goes on for this reason. */
-static void expect_refusal(struct life *life, const char *why)
-{
-	char text[256];
-	snprintf(text, sizeof(text), "upgrading > running (%s)", why);
-	cr_expect_str_eq(life_told(life), "READY=1");
-	cr_expect_str_eq(life_last(life, "agent"), text);
-	cr_expect(life_logs(life, "warn  agent: upgrading -> running: "));
-	cr_expect_not(life_has(life, "document"));
-}
-
-static const char *text_of(const json_t *document, const char *name)
-{
-	const char *text = json_string_value(json_object_get(document, name));
-	return text ? text : "absent";
-}
+#include "tests/unit/agent/life/upgrade_stage.h"
 
 /* ---- what is passed on ---- */
 
@@ -191,13 +93,12 @@ LIFE(upgrade, another_registry_gets_no_session, LIFE_COMPONENT("a"))
 LIFE(upgrade, signals_are_blocked_until_the_successor_watches_for_them, "")
 {
 	install(life, "");
-	blocks = mmap(
-		NULL, sizeof(*blocks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	cr_assert_neq(blocks, MAP_FAILED);
+	watch_turns();
 	life_start(life, NULL);
 	ask_for_upgrade(life);
 	json_decref(upgraded(life));
-	cr_expect(*blocks, "SIGTERM is blocked");
+	cr_expect(turn->blocks, "SIGTERM is blocked");
+	cr_expect_not(turn->sleeps_deaf);
 }
 
 /* ---- the test of the new program ---- */
@@ -325,20 +226,8 @@ LIFE(upgrade, without_the_new_program_the_old_one_is_executed_again, "")
 
 /* ---- requests and files ---- */
 
-static int open_connection(struct life *life, const char *request)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", life_path(life, "sock"));
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
-	return fd;
-}
-
 #define SLOW_CHECK LIFE_COMPONENT("a") "[check c]\ncommand = sleep 1000\ntimeout = 1h\n"
 #define CUT_OFF "warn  upgrade: requests under way take too long, and are cut off"
-#define RUN_CHECK                                                                                  \
-	"POST /v1/agent/checks/c/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 
 LIFE(upgrade, requests_under_way_are_waited_for_and_then_cut_off, SLOW_CHECK)
 {
@@ -565,6 +454,8 @@ Test(successor, a_fresh_start_takes_its_limits_and_keeps_its_time)
 	struct rlimit files, core;
 	getrlimit(RLIMIT_NOFILE, &files);
 	getrlimit(RLIMIT_CORE, &core);
+	core.rlim_cur = core.rlim_max > 4096 ? 4096 : core.rlim_max;
+	cr_assert_eq(setrlimit(RLIMIT_CORE, &core), 0);
 	receive(&successor, SOCKET, "");
 	json_decref(successor.received.document);
 	successor.received.document = NULL;
@@ -573,5 +464,28 @@ Test(successor, a_fresh_start_takes_its_limits_and_keeps_its_time)
 	cr_expect_eq(successor.agent.limits.files.rlim_cur, files.rlim_cur);
 	cr_expect_eq(successor.agent.limits.files.rlim_max, files.rlim_max);
 	cr_expect_eq(successor.agent.limits.core.rlim_cur, core.rlim_cur);
+	cr_expect_eq(successor.agent.limits.core.rlim_max, core.rlim_max);
 	cr_expect_eq(successor.agent.started, 3);
+}
+
+Test(successor, an_agent_that_ends_leaves_nothing_of_its_upgrade_in_the_loop)
+{
+	char *argv[] = { "sleep", NULL };
+	struct config config = { .agent = { .socket = "/run/sock" } };
+	struct agent agent = { .loop = ev_default_loop(EVFLAG_AUTO),
+		.config = &config,
+		.config_path = "/dev/null",
+		.argv = argv };
+	struct upgrade received = { 0 };
+	siginfo_t info;
+	program = "/usr/bin/tail"; /* with "-t -c /dev/null" it ends at once */
+	agent_upgrade_init(&agent, &received);
+	agent_upgrade_begin(&agent);
+	agent_upgrade_finish(&agent);
+	cr_assert_eq(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+	for (int i = 0; i < 20; i++) {
+		ev_run(agent.loop, EVRUN_NOWAIT);
+	}
+	ev_run(agent.loop, 0);
+	ev_loop_destroy(agent.loop);
 }
