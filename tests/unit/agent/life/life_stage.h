@@ -168,6 +168,8 @@ static inline const char *life_told(struct life *life)
 	return text;
 }
 
+static void (*life_before)(void); /* what the agent's process does first; NULL: nothing */
+
 /* Starts it with these arguments behind "berthd -c berth.ini", and does not wait. */
 static inline void life_launch(struct life *life, char *const *more)
 {
@@ -185,6 +187,9 @@ static inline void life_launch(struct life *life, char *const *more)
 		close(log);
 		close(life->manager);
 		setenv("NOTIFY_SOCKET", life_path(life, "notify"), 1);
+		if (life_before) {
+			life_before();
+		}
 		exit(agent_main(argc, argv));
 	}
 }

@@ -142,6 +142,7 @@ LIFE(reload, an_agent_that_stops_does_not_read_it_again, "drain_delay = 1h\n" LI
 			strstr(life->problem, "the agent is stopping, and does not read it again"),
 			"%s", life->problem);
 		cr_expect_not_null(strstr(life->problem, "berth.ini"), "%s", life->problem);
+		cr_expect_not_null(strstr(life->problem, "\"line\":0"), "%s", life->problem);
 	}
 	cr_expect_str_eq(life_last(life, "config"), "");
 	life_pass(life, 3599);
@@ -185,6 +186,26 @@ LIFE(reload, log_lines_have_the_new_form, "")
 	cr_expect_not(life_logs(life, "{\"time\":"));
 	reload_to(life, "log_format = json\n");
 	cr_expect(life_logs(life, "{\"time\":"));
+}
+
+LIFE(reload, imports_come_and_go, "")
+{
+	life_start(life, NULL);
+	reload_to(life, "[import i]\ntype = nerve\nfrom = /old\nas = /new\n");
+	cr_expect_str_eq(life_shows(life, "imports.0.name"), "\"i\"");
+	reload_to(life, "");
+	cr_expect_str_eq(life_shows(life, "imports"), "[]");
+}
+
+LIFE(reload, warnings_are_logged_each_time, "[listen l]\naddress = 127.0.0.1:0\n")
+{
+	static const char warning[] = "[listen l] has no `under`";
+	life_start(life, NULL);
+	json_decref(reload(life, ""));
+	cr_assert_str_eq(life->problem, "");
+	const char *first = strstr(life_read(life, "log"), warning);
+	cr_assert_not_null(first);
+	cr_expect_not_null(strstr(first + 1, warning));
 }
 
 LIFE(reload, outputs_and_registries_come_and_go, LIFE_COMPONENT("a"))

@@ -198,8 +198,8 @@ LIFE(upgrade_end, without_proc_the_program_is_the_one_that_was_executed, "")
 	json_decref(document);
 }
 
-/* The agent is the successor of one with this document. */
-static void succeed(struct life *life, json_t *document)
+/* This process, or one that it forks, is to be the successor of an agent with this document. */
+static int become_successor(json_t *document)
 {
 	char number[16];
 	json_object_set_new(document, "version", json_integer(1));
@@ -209,6 +209,12 @@ static void succeed(struct life *life, json_t *document)
 	json_decref(document);
 	snprintf(number, sizeof(number), "%d", fd);
 	setenv("BERTH_UPGRADE", number, 1);
+	return fd;
+}
+
+static void succeed(struct life *life, json_t *document)
+{
+	int fd = become_successor(document);
 	life_start(life, NULL);
 	unsetenv("BERTH_UPGRADE");
 	close(fd);
@@ -359,4 +365,28 @@ LIFE(upgrade_end, sockets_of_each_kind_go_along, "")
 	json_decref(document);
 	close(udp);
 	close(tcp);
+}
+
+static void become_successor_with_main_process(void)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		execlp("sleep", "sleep", "1000", NULL);
+		_exit(1);
+	}
+	(void)become_successor(json_pack("{s:i}", "main_pid", (int)pid));
+}
+
+LIFE(upgrade_end, the_main_process_of_a_predecessor_goes_on, "")
+{
+	char *const main_process[] = { "--", "false", NULL };
+	life_before = become_successor_with_main_process;
+	life_start(life, main_process);
+	cr_expect_str_eq(life_shows(life, "main_process.running"), "true");
+	pid_t pid = (pid_t)atoi(life_shows(life, "main_process.pid"));
+	cr_assert_gt(pid, 1);
+	cr_assert_eq(kill(pid, SIGKILL), 0);
+	cr_expect_eq(life_wait(life), 128 + SIGKILL);
+	cr_expect(life_logs(life, "main process: running -> stopped: "), "%s",
+		life_read(life, "log"));
 }
