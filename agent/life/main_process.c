@@ -12,7 +12,6 @@ static void on_started(void *context, pid_t pid)
 	snprintf(why, sizeof(why), "pid %ld", (long)pid);
 	agent->main_process = AGENT_MAIN_PROCESS_RUNNING;
 	agent_transition(agent, "main process", "stopped", "running", why);
-	agent_wake(agent);
 }
 
 static void on_exited(void *context, const char *why, bool failed, bool again)
@@ -29,7 +28,6 @@ static void on_exited(void *context, const char *why, bool failed, bool again)
 	if (again) {
 		metrics_add(agent->metrics, METRIC_MAIN_RESTARTS, "", "", 1);
 	}
-	agent_wake(agent);
 }
 
 static void on_over(void *context, int status)
