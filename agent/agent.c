@@ -465,8 +465,22 @@ static int run_with(const struct command_line *line, char **argv)
 	return status;
 }
 
+/*
+ * A caller may have closed them: a file of the agent's would get such a number, and log lines would
+ * go into it.
+ */
+static void open_standard_files(void)
+{
+	int file = open("/dev/null", O_RDWR);
+	while (file >= 0 && file <= STDERR_FILENO) {
+		file = open("/dev/null", O_RDWR);
+	}
+	close(file);
+}
+
 int agent_main(int argc, char **argv)
 {
+	open_standard_files();
 	struct command_line line = command_line_parse(argc, argv);
 	if (line.action == COMMAND_LINE_EXIT) {
 		return line.exit_status;

@@ -40,6 +40,7 @@ struct stage {
 	pid_t pid;
 	int ready_fd; /* readable when it is ready, or has ended */
 	struct client *client;
+	bool closed;         /* it begins without standard files, and thus without a log */
 	void (*after)(void); /* in the agent's process, when it has ended; or NULL */
 	char answer[64 * 1024];
 };
@@ -155,6 +156,9 @@ static inline _Noreturn void be_agent(char **words)
 	dup2(log, STDERR_FILENO);
 	close(out);
 	close(log);
+	for (int fd = 0; stage.closed && fd <= STDERR_FILENO; fd++) {
+		close(fd);
+	}
 	while (words[count]) {
 		count++;
 	}

@@ -3,6 +3,7 @@
 #include <ev.h>
 #include <jansson.h>
 #include <stdint.h>
+#include <sys/sysmacros.h>
 
 #include "lib/base/buffer.h"
 #include "tests/support/failing.h"
@@ -225,6 +226,37 @@ Test(agent, its_commands_do_not_ask_it_for_host_names)
 	cr_expect_eq(stop(SIGTERM), 0);
 }
 
+static int null_devices_from(int fd)
+{
+	struct stat file;
+	int count = 0;
+	for (; fd < 256; fd++) {
+		count += fstat(fd, &file) == 0 && S_ISCHR(file.st_mode) &&
+			file.st_rdev == makedev(1, 3);
+	}
+	return count;
+}
+
+static void describe_null_devices(void)
+{
+	FILE *file = fopen(in("null"), "w");
+	fprintf(file, "%d, %d of them standard files\n", null_devices_from(0),
+		null_devices_from(0) - null_devices_from(STDERR_FILENO + 1));
+	fclose(file);
+}
+
+/* A file of the agent's in their places would get log lines. */
+Test(agent, standard_files_that_its_caller_has_closed_are_opened)
+{
+	char expected[64];
+	snprintf(expected, sizeof(expected), "%d, 3 of them standard files\n",
+		3 + null_devices_from(STDERR_FILENO + 1));
+	stage.closed = true;
+	stage.after = describe_null_devices;
+	cr_expect_eq(RUN("-V"), 0);
+	cr_expect_str_eq(text_in("null"), expected);
+}
+
 /* As libev does it when the kernel has no memory for a descriptor. */
 static void meet_a_refusal(void)
 {
@@ -242,6 +274,36 @@ Test(agent, its_loop_tries_again_where_the_kernel_refuses)
 	serve("");
 	cr_expect_eq(stop(SIGTERM), 0);
 	cr_expect_eq(logged("the event loop: "), 1, "%s", text_in("log"));
+}
+
+Test(agent, without_a_loop_it_ends)
+{
+	setenv("LIBEV_FLAGS", "8", 1); /* kqueue alone, which this kernel does not have */
+	configure("");
+	cr_expect_eq(RUN("run"), 1);
+	cr_expect_not(is_ready());
+	cr_expect_eq(logged("cannot make an event loop"), 1, "%s", text_in("log"));
+	cr_expect_not(is_there("state"));
+}
+
+static void describe_loop(void)
+{
+	FILE *file = fopen(in("loop"), "w");
+	fprintf(file, "%u calls wait\n", ev_pending_count(ev_default_loop(EVFLAG_AUTO)));
+	fclose(file);
+}
+
+Test(agent, behind_its_end_the_loop_has_nothing_to_call)
+{
+	cr_assert_eq(mkdir(in("taken"), 0700), 0);
+	stage.after = describe_loop;
+	serve(COMPONENT("a"));
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
+	unlink(in("loop"));
+	configure(COMPONENT("a") "[xds]\nlisten = @/taken\n");
+	cr_expect_eq(RUN("run"), 1);
+	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* which ends a process that asks for so much */
