@@ -7,7 +7,10 @@
 
 #include "lib/base/buffer.h"
 #include "tests/support/failing.h"
+#include "tests/support/rights.h"
 #include "tests/unit/agent/agent_stage.h"
+
+enum { NOBODY = 65534 };
 
 TestSuite(agent, .init = begin, .fini = end);
 
@@ -217,6 +220,23 @@ Test(agent, nothing_dumps_its_memory)
 	cr_expect(has(text_in("process"), "dumpable 0, "), "%s", text_in("process"));
 }
 #endif
+
+Test(agent, its_main_process_alone_may_regain_privileges)
+{
+	rights_needed("users");
+	put_in("process", "");
+	cr_assert_eq(mkdir(in("d"), 0755), 0);
+	cr_assert_eq(chown(in("d"), NOBODY, NOBODY), 0);
+	cr_assert_eq(chown(in("process"), NOBODY, NOBODY), 0);
+	cr_assert_eq(chmod(stage.folder, 0755), 0);
+	serve("user = nobody\n");
+	cr_expect_str_eq(line_of("status", "NoNewPrivs:"), "NoNewPrivs:\t1\n");
+	cr_expect_eq(stop(SIGTERM), 0);
+	BEGIN("run", "--", "/bin/sleep", "60");
+	cr_assert(is_ready(), "%s", text_in("log"));
+	cr_expect_str_eq(line_of("status", "NoNewPrivs:"), "NoNewPrivs:\t0\n");
+	cr_expect_eq(stop(SIGTERM), 128 + SIGTERM);
+}
 
 Test(agent, its_commands_do_not_ask_it_for_host_names)
 {
