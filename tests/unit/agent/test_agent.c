@@ -2,6 +2,7 @@
 
 #include <ev.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <sys/sysmacros.h>
 
@@ -27,6 +28,7 @@ Test(agent, it_serves_until_it_is_asked_to_end)
 	cr_expect_eq(stop(SIGTERM), 0);
 	cr_expect_eq(logged("SIGTERM"), 1);
 	cr_expect_eq(logged("ended"), 1);
+	cr_expect_eq(logged("left behind"), 0);
 	cr_expect_not(is_there("s"));
 	cr_expect_not(is_there("d/app/a"), "no record is left");
 	cr_expect(is_there("state/history"));
@@ -73,6 +75,17 @@ Test(agent, a_drain_ends_with_an_order)
 	ask("DELETE", "/v1/agent/drain");
 	UNTIL(has(get("/v1/list/app"), "/app/a"));
 	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+/* A component without a port is never seen to be without connections. */
+Test(agent, a_drain_that_may_end_early_waits_for_connections)
+{
+	serve("drain_delay = 1h\ndrain_early = yes\n" COMPONENT("a"));
+	UNTIL(has(get("/v1/list/app"), "/app/a"));
+	ask("POST", "/v1/agent/drain");
+	UNTIL(has(get("/v1/list/app"), "[]"));
+	cr_expect(has(get("/v1/agent"), "\"done\":false"), "%s", stage.answer);
+	cr_expect_eq(stop(SIGQUIT), 0);
 }
 
 Test(agent, a_drain_of_a_component_survives_a_restart)
@@ -324,6 +337,10 @@ Test(agent, behind_its_end_the_loop_has_nothing_to_call)
 	configure(COMPONENT("a") "[xds]\nlisten = @/taken\n");
 	cr_expect_eq(RUN("run"), 1);
 	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
+	unlink(in("loop"));
+	configure(COMPONENT("a"));
+	cr_expect_neq(RUN("run", "--", "/nothing/there"), 0);
+	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* which ends a process that asks for so much */
@@ -353,10 +370,41 @@ Test(agent, without_memory_no_answer_is_made)
 		cr_assert_eq(waitpid(stage.pid, &result, 0), stage.pid);
 		stage.pid = 0;
 		cr_expect(WIFSIGNALED(result) && WTERMSIG(result) == SIGABRT, "%zu", i);
-		cr_expect(has(text_in("log"), "memory"), "%s", text_in("log"));
+		cr_expect(has(text_in("log"), "out of memory"), "%s", text_in("log"));
 		unlink(in("log"));
 	}
 }
+
+#ifdef M_MMAP_THRESHOLD
+enum { BLOCKS = 64 };
+
+/* How many blocks of that size have a mapping of their own? More than fits between others. */
+static int mapped(size_t size)
+{
+	int count = 0;
+	for (int i = 0; i < BLOCKS; i++) {
+		const size_t *volatile block = malloc(size);
+		count += (int)(block[-1] >> 1 & 1); /* as the C library marks them */
+	}
+	return count;
+}
+
+static void describe_blocks(void)
+{
+	FILE *file = fopen(in("blocks"), "w");
+	fprintf(file, "%s, %s\n", mapped(60 * 1024) > 0 ? "mapped" : "of the heap",
+		mapped(70 * 1024) > 0 ? "mapped" : "of the heap");
+	fclose(file);
+}
+
+Test(agent, large_answers_go_back_to_the_kernel)
+{
+	stage.after = describe_blocks;
+	serve("");
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect_str_eq(text_in("blocks"), "of the heap, mapped\n");
+}
+#endif
 #endif
 
 /* ---- orphans of a check's command ---- */

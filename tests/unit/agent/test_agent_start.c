@@ -17,6 +17,18 @@ int execv(const char *path, char *const argv[])
 	return -1;
 }
 
+/* If not 0, only this process makes pauses. */
+static pid_t patient;
+
+int poll(struct pollfd *files, nfds_t count, int pause_ms)
+{
+	struct timespec pause = { pause_ms / 1000, pause_ms % 1000 * 1000000L };
+	if (patient && getpid() != patient && !files) {
+		return 0;
+	}
+	return ppoll(files, count, pause_ms < 0 ? NULL : &pause, NULL);
+}
+
 TestSuite(agent_start, .init = begin, .fini = end);
 TestSuite(agent_inspect, .init = begin, .fini = end);
 TestSuite(agent_upgrade, .init = begin, .fini = end);
@@ -80,6 +92,7 @@ Test(agent_start, one_agent_at_a_time_has_the_state_directory)
 	pid_t other = begin_agent((char *[]){ "run", NULL });
 	cr_expect_eq(status_of(other), 1);
 	cr_expect_eq(logged("cannot start: "), 1);
+	cr_expect_eq(logged("no session was saved"), 1, "the other one did not look for any");
 	cr_expect(has(get("/v1/agent"), "\"running\""), "the first one goes on");
 	cr_expect_eq(stop(SIGTERM), 0);
 }
@@ -277,6 +290,16 @@ Test(agent_upgrade, a_successor_that_waits_may_be_asked_to_end)
 	BEGIN("run");
 	UNTIL(logged("`bad`") >= 1);
 	cr_expect_eq(stop(SIGTERM), 1);
+}
+
+Test(agent_upgrade, a_successor_does_not_wait_for_ever)
+{
+	leave("{\"version\":1}");
+	configure("bad = yes\n");
+	patient = getpid();
+	cr_expect_eq(RUN("run"), 1);
+	cr_expect_gt(logged("`bad`"), 100, "it was patient");
+	cr_expect_eq(logged(" runs, pid "), 0);
 }
 
 Test(agent_upgrade, a_successor_has_the_history_and_the_drain)
