@@ -1,16 +1,32 @@
 /* An agent whose registry has sessions that a successor may continue: one in memory. */
 
+#include "agent/base/notify.h"
 #include "tests/support/memory_backend.h"
 #include "tests/unit/agent/agent_stage.h"
+
+static struct registry *opened; /* in the agent's process */
 
 int __wrap_registry_open(
 	struct registry **ret_registry, const struct registry_options *options, struct err *err)
 {
 	(void)err;
-	*ret_registry = memory_open("registry", options);
-	memory_let_resume(*ret_registry);
-	memory_put(*ret_registry, "/app", "");
+	*ret_registry = opened = memory_open("registry", options);
+	memory_let_resume(opened);
+	memory_put(opened, "/app", "");
 	return 0;
+}
+
+void __real_notify_ready(void);
+
+/* Without in(), whose paths are also the agent's words. */
+void __wrap_notify_ready(void)
+{
+	char path[SCRATCH_PATH + 16];
+	snprintf(path, sizeof(path), "%s/when_ready", stage.folder);
+	FILE *file = fopen(path, "w");
+	fputs(registry_state_name(registry_state(opened)), file);
+	fclose(file);
+	__real_notify_ready();
 }
 
 TestSuite(agent_session, .init = begin, .fini = end);
@@ -38,6 +54,13 @@ Test(agent_session, the_path_of_a_record_that_has_gone_is_saved_no_longer)
 	kill(stage.pid, SIGHUP);
 	UNTIL(!is_saved("/app/b"));
 	cr_expect(is_saved("/app/a"));
+	cr_expect_eq(stop(SIGTERM), 0);
+}
+
+Test(agent_session, the_way_to_it_begins_before_the_agent_is_ready)
+{
+	serve(COMPONENT("a"));
+	cr_expect_str_eq(text_in("when_ready"), "connected");
 	cr_expect_eq(stop(SIGTERM), 0);
 }
 
