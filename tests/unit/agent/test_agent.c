@@ -29,6 +29,7 @@ Test(agent, it_serves_until_it_is_asked_to_end)
 	cr_expect_eq(logged("SIGTERM"), 1);
 	cr_expect_eq(logged("ended"), 1);
 	cr_expect_eq(logged("left behind"), 0);
+	cr_expect_eq(logged("the disk did not answer"), 0);
 	cr_expect_not(is_there("s"));
 	cr_expect_not(is_there("d/app/a"), "no record is left");
 	cr_expect(is_there("state/history"));
@@ -48,6 +49,7 @@ Test(agent, a_quit_leaves_the_records_of_its_session)
 	cr_expect_eq(stop(SIGQUIT), 0);
 	cr_expect_neq(logged("SIGQUIT"), 0);
 	cr_expect(is_there("state/history"), "what it knows is saved");
+	cr_expect_eq(logged("the disk did not answer"), 0);
 }
 
 Test(agent, a_reload_is_asked_for_by_a_signal)
@@ -343,6 +345,34 @@ Test(agent, behind_its_end_the_loop_has_nothing_to_call)
 	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
 }
 
+static void describe_descriptors(void)
+{
+	char text[32];
+	int count = 0;
+	for (int fd = 0; fd < 256; fd++) {
+		count += fcntl(fd, F_GETFD) >= 0;
+	}
+	snprintf(text, sizeof(text), "%d", count);
+	put_in("descriptors", text);
+}
+
+Test(agent, a_bridge_leaves_no_descriptor_open)
+{
+	char without[32];
+	cr_assert_eq(mkdir(in("containers"), 0755), 0);
+	cr_assert_eq(mkdir(in("containers/one"), 0755), 0);
+	stage.after = describe_descriptors;
+	serve("");
+	cr_expect_eq(stop(SIGTERM), 0);
+	text_printf(without, sizeof(without), "%s", text_in("descriptors"));
+	close(stage.ready_fd);
+	stage.ready_fd = -1;
+	serve("[bridge]\ncontainers = @/containers\n");
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect(is_there("containers/one/berth.sock"));
+	cr_expect_str_eq(text_in("descriptors"), without);
+}
+
 #ifndef __SANITIZE_ADDRESS__ /* which ends a process that asks for so much */
 static void exhaust_json(void)
 {
@@ -404,6 +434,32 @@ Test(agent, large_answers_go_back_to_the_kernel)
 	cr_expect_eq(stop(SIGTERM), 0);
 	cr_expect_str_eq(text_in("blocks"), "of the heap, mapped\n");
 }
+#endif
+
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 33)
+static size_t used_behind_loops(void)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		ev_loop_destroy(ev_loop_new(EVFLAG_AUTO));
+	}
+	return mallinfo2().uordblks;
+}
+
+static void describe_loops(void)
+{
+	size_t before = used_behind_loops();
+	put_in("loops", used_behind_loops() > before ? "kept" : "given back");
+}
+
+Test(agent, a_loop_s_memory_is_given_back)
+{
+	stage.after = describe_loops;
+	serve("");
+	cr_expect_eq(stop(SIGTERM), 0);
+	cr_expect_str_eq(text_in("loops"), "given back");
+}
+#endif
 #endif
 #endif
 
