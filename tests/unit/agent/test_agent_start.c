@@ -186,7 +186,7 @@ Test(agent_inspect, a_good_configuration_is_good)
 {
 	configure(GOOD("a", "joe"));
 	cr_expect_eq(RUN("-t"), 0);
-	cr_expect(has(text_in("out"), "/berth.ini: good: "), "%s", text_in("out"));
+	cr_expect(has(text_in("out"), "/berth.ini: good: 1 component"), "%s", text_in("out"));
 	cr_expect_not(has(text_in("out"), "warning"));
 	cr_expect_eq(text_in("out")[strlen(text_in("out")) - 1], '\n');
 	cr_expect_str_eq(text_in("log"), "");
