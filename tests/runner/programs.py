@@ -23,6 +23,7 @@ GROUPS = {
     "registry": Group(600),
     "e2e": Group(600),
     "faults": Group(900),
+    "world": Group(300),  # what happened to users, by the trackers of this and other programs
     "analyze": Group(3600, 1),
     "more": Group(1800, 1),  # needs tools of more than 100 MB: ./quickstart check-more
     "attack": Group(900, 2),
