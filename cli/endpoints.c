@@ -9,6 +9,8 @@
 
 #include "lib/base/json_read.h"
 
+enum { CHILDREN_ASKED = 16 /* for what is below them */ };
+
 /* ---- all of them ---- */
 
 struct found {
@@ -153,9 +155,41 @@ static int look_up(struct cli *cli, struct found *ret, struct berth_failure *fai
 		: berth_endpoints(cli->berth, cli_operand(cli), &filter, &ret->endpoints, failure);
 }
 
+/* The first of some children that has children itself; NULL without one. */
+static const char *find_parent(struct cli *cli, const struct berth_paths *children)
+{
+	struct berth_failure failure;
+	struct berth_stat stat;
+	for (size_t i = 0; i < children->count && i < CHILDREN_ASKED; i++) {
+		if (berth_stat(cli->berth, children->items[i], &stat, &failure) == 0 &&
+			stat.children > 0) {
+			return children->items[i];
+		}
+	}
+	return NULL;
+}
+
+/* Points at nodes further below, which may have what the user looked for. */
+static int report_none(struct cli *cli)
+{
+	struct berth_failure none = { BERTH_NO_RECORD, "no endpoint matches" };
+	struct berth_failure failure;
+	struct berth_paths children;
+	if (berth_list(cli->berth, cli_operand(cli), &children, &failure) == 0) {
+		const char *parent = find_parent(cli, &children);
+		if (parent) {
+			snprintf(none.message, sizeof(none.message),
+				"no endpoint matches here or at its children; there is more below "
+				"%s",
+				parent);
+		}
+		berth_paths_finish(&children);
+	}
+	return output_failure(&none);
+}
+
 int verb_endpoints(struct cli *cli)
 {
-	static const struct berth_failure none = { BERTH_NO_RECORD, "no endpoint matches" };
 	struct berth_failure failure;
 	struct found found;
 	const struct options *options = &cli->options;
@@ -176,7 +210,7 @@ int verb_endpoints(struct cli *cli)
 		if (cli->output.json && !options->first && !options->random) {
 			print_all(cli, &found);
 		}
-		status = output_failure(&none);
+		status = report_none(cli);
 	} else if (options->plain || options->first || options->random) {
 		status = print_addresses(cli, &found);
 	} else {

@@ -26,7 +26,11 @@ json_t *cli_parse_take(struct berth_answer *answer)
 int cli_lookup_failure(const struct cli *cli, const struct berth_failure *failure)
 {
 	struct berth_freshness freshness = berth_last_freshness(cli->berth);
-	int status = output_failure(failure);
+	const char *path = cli_operand(cli);
+	int status = failure->code == BERTH_INVALID_PATHNAME && *path != '/' && strchr(path, '.')
+		? output_failure(&(struct berth_failure){ BERTH_INVALID_PATHNAME,
+			  "a path begins with /; for a name there is: berth host NAME" })
+		: output_failure(failure);
 	output_freshness(&freshness);
 	return status;
 }

@@ -339,8 +339,14 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	check->callbacks = *callbacks;
 	check->first_delay_ms = -1;
 	check->since = ev_time();
-	snprintf(check->why, sizeof(check->why), "%s",
-		config->initial_passing ? "up from the start" : "no success yet");
+	if (config->initial_passing) {
+		snprintf(check->why, sizeof(check->why), "up from the start");
+	} else if (config->type == CONFIG_CHECK_TTL) {
+		snprintf(check->why, sizeof(check->why), "no report yet: berth report %s passing",
+			config->name);
+	} else {
+		snprintf(check->why, sizeof(check->why), "no success yet");
+	}
 	struct check_state_rules rules = {
 		.rise = config->rise,
 		.fall = config->fall,

@@ -23,7 +23,9 @@ static struct component_verdict verdict_of(const struct component *component)
 		views[count++] = (struct component_check_view){
 			.name = check_config(check)->name,
 			.why = check_why(check),
-			.detail = check_last(check) ? check_last(check)->detail : "",
+			.detail = check_last(check) ? check_last(check)->detail
+				: check_config(check)->type == CONFIG_CHECK_TTL ? check_why(check)
+										: "",
 			.state = check_get_state(check),
 			.warning = check_is_warning(check),
 			.whole = check_config(check)->endpoint_count == 0,

@@ -68,6 +68,10 @@ int config_parse_host_port(
 	const char *port;
 	size_t host_len;
 	size_t port_len;
+	if (strstr(text, "://")) {
+		return err_set(err, BERTH_FAILED,
+			"write host:port alone, without a scheme and a path: 127.0.0.1:80");
+	}
 	if (!split_authority(text, strlen(text), &host, &host_len, &port, &port_len) || !port) {
 		return err_set(err, BERTH_FAILED, HOST_PORT_HELP);
 	}

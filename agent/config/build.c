@@ -8,9 +8,10 @@
 #include "agent/config/doubt.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
+#include "agent/config/hint.h"
 #include "agent/config/secret.h"
 
-enum { SHOWN_BYTES = 60, KEY_BYTES = 128 };
+enum { SHOWN_BYTES = 60, HINT_BYTES = 256 };
 
 void config_report(struct config_builder *builder, const struct config_section *section,
 	const struct config_entry *entry, const char *format, ...)
@@ -36,7 +37,7 @@ void config_warn(struct config_builder *builder, const struct config_section *se
 static void report_unknown_key(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *type, struct config_entry *entry)
 {
-	char nearest[KEY_BYTES];
+	char hint[HINT_BYTES];
 	entry->bad = true;
 	if (type == &config_sections[CONFIG_FURTHER] &&
 		config_option_find(&config_sections[CONFIG_REGISTRY], entry->key)) {
@@ -45,9 +46,9 @@ static void report_unknown_key(struct config_builder *builder, const struct conf
 			entry->key, section->name);
 		return;
 	}
-	config_option_nearest(type, entry->key, nearest, sizeof(nearest));
-	config_report(builder, section, entry, "[%s] has no key `%.*s`; the nearest is `%s`",
-		type->kind, SHOWN_BYTES, entry->key, nearest);
+	config_hint_key(type, entry->key, hint, sizeof(hint));
+	config_report(builder, section, entry, "[%s] has no key `%.*s`; %s", type->kind,
+		SHOWN_BYTES, entry->key, hint);
 }
 
 static void report_bad_value(struct config_builder *builder, const struct config_section *section,
@@ -56,8 +57,11 @@ static void report_bad_value(struct config_builder *builder, const struct config
 {
 	char *shown = config_mask(option, entry->key, value);
 	const char *cut = strlen(shown) > SHOWN_BYTES ? "…" : "";
-	config_report(builder, section, entry, "`%.*s = %.*s%s`: %s", SHOWN_BYTES, entry->key,
-		SHOWN_BYTES, shown, cut, why);
+	/* A quote or a comment is often the very reason. */
+	struct err doubt = ERR_INIT;
+	bool doubtful = config_doubt_value(option, value, &doubt) != 0;
+	config_report(builder, section, entry, "`%.*s = %.*s%s`: %s%s%s", SHOWN_BYTES, entry->key,
+		SHOWN_BYTES, shown, cut, why, doubtful ? "; " : "", doubtful ? doubt.msg : "");
 	free(shown);
 	entry->bad = true;
 }
@@ -75,7 +79,8 @@ static void apply_value(struct config_builder *builder, const struct config_sect
 		report_bad_value(builder, section, option, entry, value_take, err.msg);
 		free(value_take);
 		return;
-	} else if (option->doubt && option->doubt(value_take, &err)) {
+	} else if (config_doubt_value(option, value_take, &err) ||
+		(option->doubt && option->doubt(value_take, &err))) {
 		config_warn(builder, section, entry, &err);
 	}
 	entry->expanded = value_take;

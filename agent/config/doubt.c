@@ -11,7 +11,7 @@
 #include "agent/base/allocate.h"
 #include "agent/config/shellwords.h"
 
-int config_doubt_comment(const char *value, struct err *err)
+static int doubt_comment(const char *value, struct err *err)
 {
 	for (const char *at = strpbrk(value, " \t"); at; at = strpbrk(at + 1, " \t")) {
 		if (at[1] == '#' || at[1] == ';') {
@@ -21,6 +21,58 @@ int config_doubt_comment(const char *value, struct err *err)
 		}
 	}
 	return 0;
+}
+
+/* A word processor writes these for a quote. */
+static const char *const typographic[] = { "\u201c", "\u201d", "\u201e", "\u2018", "\u2019" };
+
+static bool has_typographic_quote(const char *value)
+{
+	for (size_t i = 0; i < sizeof(typographic) / sizeof(typographic[0]); i++) {
+		if (strstr(value, typographic[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int doubt_quotes(const char *value, struct err *err)
+{
+	size_t len = strlen(value);
+	bool quoted = len > 1 && (*value == '"' || *value == '\'') && value[len - 1] == *value;
+	return quoted || has_typographic_quote(value)
+		? err_set(err, BERTH_FAILED, "the quotes are part of the value: write it without")
+		: 0;
+}
+
+static int doubt_template(const char *value, struct err *err)
+{
+	static const char *const marks[] = { "{{", "{%", "<%", "%{", "<no value>", "@@" };
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (strstr(value, marks[i])) {
+			return err_set(err, BERTH_FAILED,
+				"`%s` is a mark of a template that has not been filled in",
+				marks[i]);
+		}
+	}
+	return 0;
+}
+
+int config_doubt_value(const struct config_option *option, const char *raw, struct err *err)
+{
+	if (option->verbatim || option->type == CONFIG_BYTES) {
+		return 0;
+	}
+	if (option->type == CONFIG_COMMAND) {
+		return has_typographic_quote(raw) ? err_set(err, BERTH_FAILED,
+							    "a typographic quote quotes nothing: "
+							    "write \" or '")
+						  : 0;
+	}
+	if (!option->prose && doubt_comment(raw, err)) {
+		return err->code;
+	}
+	return doubt_quotes(raw, err) || doubt_template(raw, err) ? err->code : 0;
 }
 
 int config_doubt_regex(const char *value, struct err *err)

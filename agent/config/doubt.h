@@ -7,13 +7,18 @@
 #ifndef AGENT_CONFIG_DOUBT_H
 #define AGENT_CONFIG_DOUBT_H
 
-#include "agent/config/config.h"
+#include "agent/config/options.h"
 #include "lib/base/err.h"
+
+/*
+ * For every value as written: " #" or " ;", as a comment has a line of its own; quotes around it,
+ * which are part of the value; a template's mark. The option's row says which of them it may hold.
+ */
+int config_doubt_value(const struct config_option *option, const char *raw, struct err *err)
+	ERR_REQUIRED(3);
 
 /* For the rows of the option table (config_option.doubt); the value is expanded. */
 
-/* " #" or " ;" within an address or path: a comment has a line of its own. */
-int config_doubt_comment(const char *value, struct err *err) ERR_REQUIRED(2);
 /* Perl's \d and the like, which POSIX expressions do not have. */
 int config_doubt_regex(const char *value, struct err *err) ERR_REQUIRED(2);
 

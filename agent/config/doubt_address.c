@@ -21,10 +21,8 @@ static bool begins_name(const char *text)
 	return isalpha((unsigned char)*text) || *text == '_';
 }
 
-int config_doubt_address_text(const char *raw, const char *value, struct err *err)
+int config_doubt_address_text(const char *raw, struct err *err)
 {
-	/* Remains of a template, and the words of tools for a value that they do not have. */
-	static const char *const marks[] = { "{{", "<%", "%{", "<no value>", "@@" };
 	for (const char *at = strstr(raw, "$$"); at; at = strstr(at + 2, "$$")) {
 		bool braced = at[2] == '{';
 		if (begins_name(at + 2 + braced)) {
@@ -33,13 +31,6 @@ int config_doubt_address_text(const char *raw, const char *value, struct err *er
 				"the record will hold `$%.*s` as it is, since $$ is a dollar that "
 				"means itself; write one $ and braces for a variable's value",
 				len, at + 2);
-		}
-	}
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (strstr(value, marks[i])) {
-			return err_set(err, BERTH_FAILED,
-				"`%s` is a mark of a template that has not been filled in",
-				marks[i]);
 		}
 	}
 	return 0;

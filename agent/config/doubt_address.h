@@ -11,10 +11,9 @@
 #include "lib/base/err.h"
 
 /*
- * For the text of an address, as written and as expanded: a variable whose dollar is doubled, and
- * marks of templates that no tool has filled in.
+ * For the text of an address, as written: a variable whose dollar is doubled.
  */
-int config_doubt_address_text(const char *raw, const char *value, struct err *err) ERR_REQUIRED(3);
+int config_doubt_address_text(const char *raw, struct err *err) ERR_REQUIRED(2);
 
 /*
  * For an address in its parsed form: a host that no client can connect to, and a port of a URI that

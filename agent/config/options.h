@@ -58,6 +58,8 @@ struct config_option {
 	bool fixed;         /* cannot change at run time: a reload that changes it is refused */
 	bool may_be_empty;  /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets; /* CONFIG_PAIRS whose values may be secrets, by their names */
+	bool prose;         /* " #" and " ;" may be meant */
+	bool verbatim;      /* so may quotes, and what looks like a template's mark */
 	int (*verify)(const char *value, struct err *err)
 		ERR_REQUIRED(2); /* a check that the type does not make */
 	int (*doubt)(const char *value, struct err *err)

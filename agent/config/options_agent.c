@@ -132,7 +132,7 @@ const struct config_option config_listen_options[] = {
 
 const struct config_option config_registry_options[] = {
 	{ "url", TEXT(registry, url), .fallback = "dir:" BERTH_STATEDIR "/berth/registry",
-		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,
+		.verify = config_verify_registry_url, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
 			"zookeeper+tls:// where the client library has TLS; or host:/path in a "
@@ -194,8 +194,7 @@ const struct config_option config_registry_options[] = {
 };
 
 const struct config_option config_further_options[] = {
-	{ "url", TEXT(registry, url), .verify = config_verify_registry_url,
-		.doubt = config_doubt_comment, .automatic = "none",
+	{ "url", TEXT(registry, url), .verify = config_verify_registry_url, .automatic = "none",
 		.example = "zookeeper://zk.east.example.org:2181/registry",
 		.help = "Where it is, as in [registry]: zookeeper://, zookeeper+tls:// or dir:. It "
 			"must be given." },

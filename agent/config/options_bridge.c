@@ -42,7 +42,7 @@ const struct config_option config_container_options[] = {
 	{ "rate", INTEGER(container, rate, 1, 10000), .fallback = "20",
 		.help = "How many new and changed records of a container are written to the "
 			"registry a second; further ones wait." },
-	{ "attribute", PAIRS(container, attributes, attribute_count),
+	{ "attribute", PAIRS(container, attributes, attribute_count), .prose = true,
 		.verify_name = config_verify_pinned_name, .automatic = "none",
 		.example = "10.0.0.7",
 		.help = "An attribute NAME that the host sets in each record of these containers, "

@@ -53,7 +53,7 @@ const struct config_option config_component_options[] = {
 			"Hadoop's code has it, where a NAME that comes from id begins with "
 			"ctr- instead of container-." },
 	{ "description", TEXT(component, description), .max = LIMIT_DESCRIPTION_BYTES,
-		.automatic = "none", .example = "tomcat node",
+		.prose = true, .automatic = "none", .example = "tomcat node",
 		.help = "For people, in the record." },
 	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
 		.help = "The action when another container's live record is at the path." },
@@ -61,7 +61,7 @@ const struct config_option config_component_options[] = {
 		.automatic = "remove for container, else keep", .example = "remove",
 		.help = "The fate of the record when the agent stops. keep: a persistent "
 			"record stays until an agent takes it over or it is purged." },
-	{ "attribute", PAIRS(component, attributes, attribute_count),
+	{ "attribute", PAIRS(component, attributes, attribute_count), .prose = true,
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
 		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. "
 			"Hadoop reads yarn:ip, yarn:hostname and yarn:component. Without path, "
@@ -105,7 +105,7 @@ const struct config_option config_endpoint_options[] = {
 			"(host:port), path, zookeeper (host:port/path), zktriple (the same, as "
 			"Hadoop's own code calls it) or one of your own that begins with x-. "
 			"Required." },
-	{ "address", NUMBERED(endpoint, addresses, address_count), .doubt = config_doubt_comment,
+	{ "address", NUMBERED(endpoint, addresses, address_count),
 		.example = "http://${berth.hostname}:8080/",
 		.help = "The address; several as address.1, address.2, … "
 			"Required, unless dynamic." },
@@ -170,7 +170,8 @@ const struct config_option config_check_options[] = {
 	{ "cwd", FILE_NAME(check, cwd), .for_types = FOR_COMMAND, .automatic = "the agent's own",
 		.example = "/srv", .help = "Run the command in this directory." },
 	{ "env", PAIRS(check, environment, environment_count), .for_types = FOR_COMMAND,
-		.verify_name = config_verify_variable_name, .automatic = "none", .example = "value",
+		.prose = true, .verify_name = config_verify_variable_name, .automatic = "none",
+		.example = "value",
 		.help = "The environment variable NAME of the command, besides the agent's own and "
 			"BERTH_CHECK, BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
 	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
@@ -180,8 +181,8 @@ const struct config_option config_check_options[] = {
 		.help = "Exit statuses, and ranges of them, that are a warning: the component "
 			"stays registered. Plugins for Nagios use 1." },
 	{ "match", TEXT(check, match), .for_types = FOR_COMMAND | FOR_HTTP,
-		.verify = config_verify_regex, .doubt = config_doubt_regex, .automatic = "none",
-		.example = "^OK",
+		.verify = config_verify_regex, .doubt = config_doubt_regex, .verbatim = true,
+		.automatic = "none", .example = "^OK",
 		.help = "A POSIX extended regular expression that a line of the output must match "
 			"to pass; http: a line of the first 64 KiB of the body." },
 	{ "match_invert", BOOLEAN(check, match_invert), .fallback = "no",
@@ -205,7 +206,7 @@ const struct config_option config_check_options[] = {
 	{ "host", TEXT(check, host), .for_types = FOR_HTTP, .verify = config_verify_host,
 		.automatic = "from target", .example = "www.example.org",
 		.help = "The Host header." },
-	{ "header", PAIRS(check, headers, header_count), .for_types = FOR_HTTP,
+	{ "header", PAIRS(check, headers, header_count), .for_types = FOR_HTTP, .verbatim = true,
 		.verify_name = config_verify_header_name, .automatic = "none", .example = "value",
 		.help = "A header of the request, in the place of ours if there is "
 			"one. For Host there is host." },

@@ -91,7 +91,7 @@ const struct config_option config_dialect_options[] = {
 		.example = "{\"@class\":\"com.example.Details\",\"version\":1}",
 		.help = "The payload, as JSON. Java clients with a type of their own for it need "
 			"its name as @class; null is good for all of them." },
-	{ "metadata", PAIRS(dialect, metadata, metadata_count),
+	{ "metadata", PAIRS(dialect, metadata, metadata_count), .prose = true,
 		.for_types = FOR_SERVERSET | FOR_SPRING, .verify_name = config_verify_foreign_name,
 		.automatic = "none", .example = "value", .help = "One entry of the metadata." },
 	{ "weight", TEXT(dialect, weight), .for_types = FOR_NERVE, .verify = config_verify_count,
@@ -99,7 +99,7 @@ const struct config_option config_dialect_options[] = {
 	{ "haproxy_server_options", TEXT(dialect, haproxy_server_options), .for_types = FOR_NERVE,
 		.automatic = "none", .example = "check inter 2s",
 		.help = "Text that synapse appends to the instance's server line." },
-	{ "labels", PAIRS(dialect, labels, label_count), .for_types = FOR_NERVE,
+	{ "labels", PAIRS(dialect, labels, label_count), .prose = true, .for_types = FOR_NERVE,
 		.verify_name = config_verify_foreign_name, .automatic = "none", .example = "value",
 		.help = "One label." },
 	{ "path_encoding", BOOLEAN(dialect, path_encoding), .fallback = "no",

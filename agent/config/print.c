@@ -11,6 +11,8 @@
 #include "agent/config/secret.h"
 #include "lib/registry/url.h"
 
+enum { PATHS_SHOWN = 8 };
+
 static void print_header(FILE *stream, const char *kind, const char *name)
 {
 	fprintf(stream, "[%s%s%s]\n", kind, *name ? " " : "", name);
@@ -89,5 +91,11 @@ void config_print_summary(const struct config *config, FILE *stream)
 		registry = allocated(registry_url_display(further->url));
 		fprintf(stream, ", " CONFIG_NET "/%s %s", further->name, registry);
 		free(registry);
+	}
+	for (size_t i = 0; i < config->component_count && i < PATHS_SHOWN; i++) {
+		fprintf(stream, "%s%s", i == 0 ? "; at " : ", ", config->components[i].path);
+	}
+	if (config->component_count > PATHS_SHOWN) {
+		fprintf(stream, " and %zu more", config->component_count - PATHS_SHOWN);
 	}
 }

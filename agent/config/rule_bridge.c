@@ -1,4 +1,6 @@
 /* Rules of [bridge] and [container GLOB] beyond single values. */
+#include <string.h>
+
 #include "agent/config/build.h"
 #include "agent/config/verify_bridge.h"
 
@@ -29,6 +31,16 @@ void config_rule_container(struct config_builder *builder, const struct config_s
 void config_rule_containers(struct config_builder *builder)
 {
 	const struct config *config = builder->config;
+	for (size_t i = 0; i < builder->source->section_count; i++) {
+		const struct config_section *section = &builder->source->sections[i];
+		if (strcmp(section->kind, "bridge") == 0 && !*config->bridge.containers) {
+			struct err useless = ERR_INIT;
+			err_set(&useless, BERTH_FAILED,
+				"has no effect without `containers`, the directory that holds one "
+				"subdirectory for each container");
+			config_warn(builder, section, NULL, &useless);
+		}
+	}
 	if (*config->bridge.containers && config->container_count == 0) {
 		config_problems_warn(builder->source->problems, builder->source->files[0], 0,
 			"[bridge] has no [container GLOB] that allows something: no container's "

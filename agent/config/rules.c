@@ -59,6 +59,13 @@ static void check_auth_file(struct config_builder *builder, const struct config_
 		config_report(builder, section, config_section_find(section, "auth"),
 			"`auth = digest` needs `auth_file`, a file that holds user:password");
 	}
+	if (strcmp(registry->auth, "none") == 0 && !config_lacks(section, "auth_file")) {
+		struct err useless = ERR_INIT;
+		err_set(&useless, BERTH_FAILED,
+			"has no effect without `auth`: write `auth = digest` for a file that holds "
+			"user:password");
+		config_warn(builder, section, config_section_find(section, "auth_file"), &useless);
+	}
 	resolve_auth_file(builder, section, registry);
 	struct err err = ERR_INIT;
 	if (*registry->auth_file == '/' && registry_auth_file_check(registry->auth_file, &err)) {
@@ -373,8 +380,12 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 			continue;
 		}
 		json_array_append_new(addresses, address);
-		if (config_doubt_address_text(entry->value, entry->expanded, &err) ||
-			config_doubt_address(address, others_read(builder->config), &err)) {
+		/* One doubt about an address is enough. */
+		bool doubted = config_doubt_value(address_option(), entry->expanded, &err) != 0;
+		if (!doubted &&
+			(config_doubt_address_text(entry->value, &err) ||
+				config_doubt_address(
+					address, others_read(builder->config), &err))) {
 			config_warn(builder, section, entry, &err);
 		}
 	}

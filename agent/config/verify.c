@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/command/spawn.h"
 #include "agent/config/value.h"
 #include "lib/base/path.h"
@@ -24,13 +25,39 @@ enum {
 	ID_MAX = INT32_MAX
 };
 
+/* "prod-1" for "Prod_1"; NULL when letters, digits and hyphens alone do not make a label. */
+static char *label_near(const char *value)
+{
+	char *label = allocate_text(value);
+	size_t len = 0;
+	for (const char *at = value; *at; at++) {
+		bool word = isalnum((unsigned char)*at) && (unsigned char)*at < 0x80;
+		if (word || (len > 0 && label[len - 1] != '-')) {
+			label[len++] = (char)(word ? tolower((unsigned char)*at) : '-');
+		}
+	}
+	while (len > 0 && label[len - 1] == '-') {
+		len--;
+	}
+	label[len] = '\0';
+	if (path_element_valid(label, len)) {
+		return label;
+	}
+	free(label);
+	return NULL;
+}
+
 int config_verify_label(const char *value, struct err *err)
 {
 	if (path_element_valid(value, strlen(value))) {
 		return 0;
 	}
-	return err_set(err, BERTH_FAILED,
-		"must be a DNS label: a to z, 0 to 9 and, not at an end, -; at most 63 bytes");
+	char *near = label_near(value);
+	err_set(err, BERTH_FAILED,
+		"must be a DNS label: a to z, 0 to 9 and, not at an end, -; at most 63 bytes%s%s%s",
+		near ? "; write " : "", near ? near : "", near ? ", for example" : "");
+	free(near);
+	return err->code;
 }
 
 int config_verify_path(const char *value, struct err *err)

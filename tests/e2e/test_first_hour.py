@@ -48,7 +48,8 @@ STEPS = [
         [
             ("# make install", r"Berth \S+ is installed. Next:"),
             ("cat /etc/berth/berth.ini", r"(?s)type = http\ntarget = http://127.0.0.1:"),
-            ("berthd -t", r"ini: good: 1 component, 1 endpoint, 1 check, registry \S+\n$"),
+            ("berthd -t",
+                r"ini: good: 1 component, 1 endpoint, 1 check, registry [^;]+; at /users/\S+\n$"),
         ],
     ),
     (

@@ -342,7 +342,8 @@ class Daemon(AgentTest):
         config.write_text("[component]\npath = /services/x\ndescription = costs $PRICE\n"
             "[endpoint a]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n"
             "[check c]\ntype = ttl\n")
-        found = "1 component, 1 endpoint, 1 check, registry dir:/var/lib/berth/registry; 1 warning"
+        found = ("1 component, 1 endpoint, 1 check, registry dir:/var/lib/berth/registry; "
+            "at /services/x; 1 warning")
         for arguments, status, verdict in (["-t"], 0, f"good: {found}"), (["-t", "--strict"], 1,
                 f"bad: {found}"):
             result = subprocess.run(

@@ -42,7 +42,7 @@ format = lines
 path = /tmp/peers
 """
 FOUND = ("good: 1 component, 1 endpoint, 1 check, 1 output, "
-    "registry zookeeper://zk1:2181,zk2:2181/registry")
+    "registry zookeeper://zk1:2181,zk2:2181/registry; at /users/devteam/web/test1/components/n1")
 BAD, DOUBT = 1, 0
 
 # The old text, the new text, whether it is then bad or doubtful, and words of the message, which
@@ -59,6 +59,10 @@ MISTAKES = [
     ("[registry]", "[registry main]", DOUBT, "there is no [registry] without a name"),
     ("[registry]", "[registry Main]", BAD, "DNS label"),
     ("[check http]", "[check http", BAD, "[kind]"),
+    ("name = n1", "interval = 5s", BAD, "it belongs to [check NAME]"),
+    ("name = n1", "tags = blue", BAD, "write `attribute.NAME`"),
+    ("timeout = 5s", "retries = 3", BAD, "write `fall`"),
+    ("scope = external", "port = 80", BAD, "in `address`, as host:port"),
     ("name = n1", "name n1", BAD, "key = value"),
     ("name = n1", "name: n1", BAD, "key = value"),
     ("name = n1", "= n1", BAD, "no key"),
@@ -68,14 +72,21 @@ MISTAKES = [
     ("interval = 10s", "interval = 10 s", BAD, "30s"),
     ("interval = 10s", "interval = 10sec", BAD, "30s"),
     ("interval = 10s", "interval = -10s", BAD, "30s"),
-    ("interval = 10s", 'interval = "10s"', BAD, "30s"),
-    ("interval = 10s", "interval = 10s ; often", BAD, "30s"),
+    ("interval = 10s", 'interval = "10s"', BAD, "the quotes are part of the value"),
+    ("interval = 10s", "interval = 10s ; often", BAD, "`; often` is part of the value"),
+    ("user = devteam", "user = devteam ; the owner", DOUBT, "a comment has a line of its own"),
+    ("user = devteam", 'user = "devteam"', DOUBT, "the quotes are part of the value"),
+    ("user = devteam", "user = “devteam”", DOUBT, "the quotes are part of the value"),
+    ("user = devteam", "user = {{ user }}", DOUBT, "template that has not been filled in"),
+    ("name = n1", "name = n1\ndescription = our #1 ; of two", None, ""),
+    ("type = http\ntarget = http://127.0.0.1:8080/health", "command = true “x”", DOUBT,
+        "quotes nothing"),
     ("interval = 10s", "interval = 8d", BAD, "7d"),
     ("timeout = 5s", "timeout = 5s\nfall = three", BAD, "fall", +1),
     ("timeout = 5s", "timeout = 5s\nrise = 0", BAD, "1", +1),
     ("scope = external", "scope = public", BAD, "internal or external"),
     ("instance = test1", "instance = Test1", BAD, "DNS label"),
-    ("instance = test1", "instance = test_1", BAD, "DNS label"),
+    ("instance = test1", "instance = Prod_1", BAD, "write prod-1, for example"),
     ("name = n1", "name = n1.example.org", BAD, "DNS label"),
     ("name = n1", "name = " + 64 * "n", BAD, "63 bytes"),
     ("path = /tmp/peers", "path = peers", BAD, "absolute"),
@@ -88,6 +99,7 @@ MISTAKES = [
     ("zk2:2181", "zk2:21810000", BAD, "url"),
     ("session_timeout = 30s", "auth = digest", BAD, "auth_file"),
     ("session_timeout = 30s", "auth_file = /nowhere/zk", BAD, "No such file"),
+    ("[component]", "[bridge]\nlinger = 1s\n[component]", DOUBT, "without `containers`"),
     # of endpoints
     ("address_type = uri", "address_type = url", BAD, "uri, hostname"),
     ("address_type = uri", "address_type = host/port", BAD, "host:port", +1),
@@ -116,9 +128,11 @@ MISTAKES = [
     ("http://127.0.0.1:8080/health", "127.0.0.1:8080", BAD, "http://host:port/path"),
     ("type = http\ntarget = http://127.0.0.1:8080/health", "type = tcp\ntarget = 127.0.0.1", BAD,
         "host:port", +1),
+    ("type = http\ntarget = http://127.0.0.1:8080/health",
+        "type = tcp\ntarget = http://127.0.0.1:8080", BAD, "host:port alone", +1),
     ("target = http://127.0.0.1:8080/health\n", "", BAD, "needs `target`", -2),
     ("type = http\ntarget = http://127.0.0.1:8080/health", "interval = 1s", BAD, "needs", -1),
-    ("type = http\n", "type = tcp\n", BAD, "port must be a number", +1),
+    ("type = http\n", "type = tcp\n", BAD, "host:port alone", +1),
     ("type = http\ntarget = http://127.0.0.1:8080/health", "command = /no/check --now", DOUBT,
         "no program /no/check"),
     ("type = http\ntarget = http://127.0.0.1:8080/health", "command = true | false", DOUBT,
@@ -243,7 +257,7 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(result.returncode, outcome or 0, result.stderr)
         if outcome is None:
             self.assertEqual(result.stderr, "")
-            self.assertRegex(result.stdout, ": good: .*, registry [^;]*\n$")
+            self.assertRegex(result.stdout, ": good: .*, registry [^;]*(; at /[^;]*)?\n$")
             return
         start = f"{self.file}:{line}: " if line else f"{self.file}: "
         named = [one for one in lines if one.startswith(start)]

@@ -42,7 +42,8 @@ http {
 # matches, and its exit status.
 STEPS = [
     ("web", f"dpkg --install berth_{VERSION}_ARCH.deb", r"(?s)Setting up berth.*"),
-    ("web", "berthd -t", r"ini: good: 1 component, 1 endpoint, 1 check, registry \S+\n$"),
+    ("web", "berthd -t",
+        r"ini: good: 1 component, 1 endpoint, 1 check, registry [^;]+; at /users/\S+\n$"),
     ("#", "start web: /usr/share/berth/init/container/entrypoint nginx -g 'daemon off;'", r"^$"),
     ("#", "start client: /usr/share/berth/init/container/entrypoint", r"^$"),
     ("web", "berth wait --registered --timeout 50s && berth ready && echo ready", r"^ready\n$"),

@@ -82,15 +82,17 @@ struct example {
 
 /* ---- texts ---- */
 
-Test(doubt_value, a_comment_begins_behind_a_blank)
+Test(doubt_value, a_value_has_no_comment_no_quotes_and_no_template)
 {
 	static const struct example cases[] = { { "a #b", "`#b`" }, { "a\t;b c", "`;b c`" },
 		{ "a b  ; c", "`; c`" }, { "a b c", NULL }, { "a#b;c", NULL }, { "#a", NULL },
-		{ " ", NULL }, { "", NULL },
+		{ " ", NULL }, { "", NULL }, { "'a'", "the quotes" }, { "a'", NULL },
+		{ "\"", NULL }, { "a\u2019", "the quotes" }, { "{% a %}", "`{%`" },
 		{ "a #0123456789012345678901", "`#0123456789012345678`" } };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct err err = ERR_INIT;
-		int code = config_doubt_comment(cases[i].value, &err);
+		static const struct config_option plain = { .type = CONFIG_TEXT };
+		int code = config_doubt_value(&plain, cases[i].value, &err);
 		expect(code, &err, cases[i].part, cases[i].value);
 	}
 }

@@ -215,13 +215,14 @@ Test(config_print, the_summary_counts_what_is_there)
 		       "[import i]\ntype = nerve\nfrom = /f\nas = /g\n"
 		       "[registry east]\nurl = dir:/e\n",
 		"1 component, 1 endpoint, 1 check, 1 listener, 1 output, 1 import, "
-		"registry zookeeper://a:2181,b:2181/r, /net/east dir:/e");
+		"registry zookeeper://a:2181,b:2181/r, /net/east dir:/e; at /a");
 	expect_summary("[registry]\nurl = dir:/r\n[component a]\npath = /a\n"
 		       "[component b]\npath = /b\n[zone z.org]\n[zone y.org]\n"
 		       "[endpoint e]\ncomponent = a\napi = x\nprotocol = p\n"
 		       "address_type = host/port\naddress = h:1\n"
 		       "[dialect d]\ncomponent = a\ntype = nerve\npath = /services/a\n",
-		"2 components, 1 endpoint, 0 checks, 1 dialect, 2 zones, registry dir:/r");
+		"2 components, 1 endpoint, 0 checks, 1 dialect, 2 zones, registry dir:/r; "
+		"at /a, /b");
 }
 
 static void expect_difference(const char *now_text, const char *next_text, const char *expected)
