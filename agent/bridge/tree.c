@@ -85,6 +85,14 @@ static enum bridge_tree_kind kind_of(int fd)
 			: errno == ENOENT         ? BRIDGE_TREE_PERSISTENT
 						  : BRIDGE_TREE_DEAD;
 	}
+	/*
+	 * The question takes as long as the inode has locks, and one inode linked into many nodes
+	 * would be asked for each of them. No owner makes a second name.
+	 */
+	if (stat.st_nlink > 1) {
+		close(owner);
+		return BRIDGE_TREE_DEAD;
+	}
 	bool asked = fcntl(owner, F_OFD_GETLK, &lock) == 0;
 	/* The owner empties the file, then drops its lock: look in the opposite order. */
 	bool held = asked && lock.l_type != F_UNLCK;
@@ -156,7 +164,10 @@ static void read_record(struct bridge_tree_node *node, int fd, const char *path,
 		return;
 	}
 	node->version = version_of(&stat);
-	if (stat.st_size > LIMIT_RECORD_BYTES) {
+	if (stat.st_nlink > 1) {
+		err_set(&node->err, BERTH_INVALID_RECORD, "the record of %s has a second name",
+			path);
+	} else if (stat.st_size > LIMIT_RECORD_BYTES) {
 		err_set(&node->err, BERTH_LIMIT_EXCEEDED, "the record of %s has more than %d bytes",
 			path, LIMIT_RECORD_BYTES);
 	} else if (!known || !is_version(&node->version, known)) {

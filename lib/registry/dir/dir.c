@@ -565,14 +565,8 @@ static int dir_check(
 /* One descriptor for what changes in the tree and for a child's report. */
 static int make_wake(struct dir_backend *dir, struct err *err)
 {
-	struct epoll_event readable = { .events = EPOLLIN };
 	dir->writer.wake = epoll_create1(EPOLL_CLOEXEC);
-	if (dir->writer.wake < 0 ||
-		epoll_ctl(dir->writer.wake, EPOLL_CTL_ADD, dir_watches_fd(dir->context.watches),
-			&readable) != 0) {
-		return dir_errno(err, errno, "watch", dir->root);
-	}
-	return 0;
+	return dir->writer.wake < 0 ? dir_errno(err, errno, "watch", dir->root) : 0;
 }
 
 static int dir_open(struct registry_backend **ret_backend, const char *rest,
@@ -592,10 +586,11 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	snprintf(dir->session_name, sizeof(dir->session_name), "pid %ld", (long)getpid());
 	int result = parse_root(&dir->root, rest, err);
 	if (result == 0) {
-		result = dir_watches_create(&dir->context.watches, dir->root, core, err);
+		result = make_wake(dir, err);
 	}
 	if (result == 0) {
-		result = make_wake(dir, err);
+		result = dir_watches_create(
+			&dir->context.watches, dir->root, dir->writer.wake, core, err);
 	}
 	if (result != 0) {
 		destroy(dir);

@@ -5,6 +5,7 @@
  *   <root>/a/b/_record     its record, if it has one; only ever replaced as a whole
  *   <root>/a/b/_owner      in an ephemeral node only: its owner holds an open-file-description lock
  *                          on it; without that lock the owner is dead and the node is absent
+ *                          (each of the two has one name: a hard link makes it dead, or no record)
  *   <root>/a/b/_sequence   the next number for the name of a sequential child
  *   <root>/a/b/_container  marks a node that goes with its last child
  *   <root>/a/B/_foreign    marks a node whose name is an element of foreign paths only

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 #include "lib/registry/dir/node.h"
 
 enum {
-	POLL_INTERVAL_MS = 1000,
+	POLL_INTERVAL_MS = 1000, /* also between attempts to get inotify at all */
 	LOOK_FIRST_MS = 1, /* the lock is released microseconds after the file is closed … */
 	LOOK_LAST_MS =
 		/*
@@ -35,7 +36,8 @@ struct dir_watches {
 	char *full; /* the absolute path of the root, with room for a registry path behind it */
 	size_t root_len;
 	struct registry_core core;
-	int fd;
+	int epoll_fd;           /* the caller's, which is readable when `fd` is */
+	int fd;                 /* -1: the user's inotify instances are used up */
 	struct dir_mark *marks; /* of the root; always there */
 	void *by_descriptor;    /* tsearch() tree of the marks that have one */
 	struct list fired;
@@ -111,7 +113,9 @@ static void set_polled(
 		snprintf(message, sizeof(message),
 			"cannot watch %s: %s%s; looking once a second instead", path,
 			strerror(errno_value),
-			errno_value == ENOSPC ? " (fs.inotify.max_user_watches)" : "");
+			errno_value == ENOSPC           ? " (fs.inotify.max_user_watches)"
+				: errno_value == EMFILE ? " (fs.inotify.max_user_instances)"
+							: "");
 		watches->core.log(watches->core.core, REGISTRY_LOG_WARN, message);
 	}
 }
@@ -143,8 +147,10 @@ static void refresh(struct dir_watches *watches, struct dir_mark *mark)
 		return;
 	}
 	dir_mark_path(mark, watches->full + watches->root_len);
-	int descriptor = inotify_add_watch(watches->fd, watches->full, MARK_EVENTS);
-	int error = errno;
+	int descriptor = watches->fd < 0
+		? -1
+		: inotify_add_watch(watches->fd, watches->full, MARK_EVENTS);
+	int error = watches->fd < 0 ? EMFILE : errno;
 	if (descriptor >= 0 && descriptor != mark->descriptor) {
 		look_soon(watches, mark);
 	} else if (descriptor < 0) {
@@ -220,7 +226,20 @@ static void release(struct dir_watches *watches, struct dir_mark *mark)
 	}
 }
 
-int dir_watches_create(struct dir_watches **ret_watches, const char *root,
+/* Others of the same user may have taken all instances; they are tried again. */
+static void open_inotify(struct dir_watches *watches)
+{
+	struct epoll_event readable = { .events = EPOLLIN };
+	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (fd >= 0 && watches->epoll_fd >= 0 &&
+		epoll_ctl(watches->epoll_fd, EPOLL_CTL_ADD, fd, &readable) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	watches->fd = fd;
+}
+
+int dir_watches_create(struct dir_watches **ret_watches, const char *root, int epoll_fd,
 	const struct registry_core *core, struct err *err)
 {
 	struct dir_watches *watches = calloc(1, sizeof(*watches));
@@ -230,13 +249,8 @@ int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 	watches->core = *core;
 	list_init(&watches->fired);
 	list_init(&watches->dying);
-	watches->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (watches->fd < 0) {
-		int error = errno;
-		free(watches);
-		return err_set_errno(err, BERTH_FAILED, error, "cannot use inotify%s",
-			error == EMFILE ? " (fs.inotify.max_user_instances)" : "");
-	}
+	watches->epoll_fd = epoll_fd;
+	open_inotify(watches);
 	watches->root_len = strlen(root);
 	watches->full = malloc(watches->root_len + LIMIT_PATH_BYTES + 1);
 	watches->marks = dir_mark_create(NULL, "", 0);
@@ -264,7 +278,9 @@ static void destroy(struct dir_watches *watches, void (*close_inotify)(int fd))
 	if (watches->marks) {
 		free_tree(watches, watches->marks);
 	}
-	close_inotify(watches->fd);
+	if (watches->fd >= 0) {
+		close_inotify(watches->fd);
+	}
 	free(watches->full);
 	free(watches);
 }
@@ -472,7 +488,7 @@ static void on_event(struct dir_watches *watches, const struct inotify_event *ev
 static void read_events(struct dir_watches *watches, int root_fd)
 {
 	_Alignas(struct inotify_event) char events[EVENT_BYTES];
-	for (int i = 0; i < EVENT_READS; i++) {
+	for (int i = 0; watches->fd >= 0 && i < EVENT_READS; i++) {
 		ssize_t len = read(watches->fd, events, sizeof(events));
 		if (len <= 0) {
 			return;
@@ -502,6 +518,9 @@ static void poll_marks(struct dir_watches *watches)
 		watches->poll_at_ms = now_ms + POLL_INTERVAL_MS;
 	} else if (now_ms >= watches->poll_at_ms) {
 		watches->poll_at_ms = now_ms + POLL_INTERVAL_MS;
+		if (watches->fd < 0) {
+			open_inotify(watches);
+		}
 		refresh(watches, watches->marks);
 		dir_mark_walk(watches->marks, visit_polled, watches);
 	}

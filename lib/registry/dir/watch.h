@@ -10,7 +10,8 @@
  *
  * Arming puts the marks in place from the root down, before the caller reads: every change is
  * either in the result of the read or leaves an event. Notifications may be spurious, never
- * missing. Where inotify refuses a mark (limits, permissions), the watches notify every second;
+ * missing. Where inotify refuses a mark (limits, permissions), or there is no inotify instance left
+ * for this user, the watches notify every second, until it is to be had again;
  * when the kernel's queue overflows, they notify everything.
  */
 #ifndef LIB_REGISTRY_DIR_WATCH_H
@@ -21,12 +22,13 @@
 struct dir_watches; /* opaque; heap */
 
 /*
- * `root` is the absolute path of the registry; `core` receives notified() and log(), from
- * dir_watches_dispatch() only.
+ * `root` is the absolute path of the registry; `epoll_fd` is borrowed, and gets ready when
+ * dir_watches_dispatch() has something to read; -1: nobody sleeps on it. `core` receives notified()
+ * and log(), from dir_watches_dispatch() only.
  */
-int dir_watches_create(struct dir_watches **ret_watches, const char *root,
+int dir_watches_create(struct dir_watches **ret_watches, const char *root, int epoll_fd,
 	const struct registry_core *core, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(4);
+ERR_REQUIRED(5);
 /* Accepts NULL. Waits for the kernel, some 10 ms. */
 void dir_watches_destroy(struct dir_watches *watches);
 /* The same, but a child waits (late_close.h). */
@@ -52,6 +54,7 @@ void dir_watches_remove(
 /* Everything may be different: the root is another directory, or events were lost. */
 void dir_watches_all_changed(struct dir_watches *watches);
 
+/* -1 while there is no inotify. */
 int dir_watches_fd(const struct dir_watches *watches);
 int64_t dir_watches_deadline_ms(const struct dir_watches *watches);
 /*

@@ -22,7 +22,7 @@ static void open_context(void)
 	struct err err = ERR_INIT;
 	context = (struct dir_context){ .store.lock_fd = -1 };
 	context.store.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cr_assert_eq(dir_watches_create(&context.watches, root, &core, &err), 0);
+	cr_assert_eq(dir_watches_create(&context.watches, root, -1, &core, &err), 0);
 }
 
 static void close_context(void)
