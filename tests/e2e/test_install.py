@@ -107,22 +107,32 @@ class Worker(unittest.TestCase):
 
 
 class ContinuousIntegration(Temporary):
-    """.ci/run with a quickstart that only prints."""
+    """.ci/run with a quickstart that only prints, and a root that is this one."""
 
-    def run_ci(self, quickstart, status):
+    def run_ci(self, quickstart, status, made=0):
         (self.folder / ".ci").mkdir()
         shutil.copy(SOURCE / ".ci" / "run", self.folder / ".ci" / "run")
-        script = self.folder / "quickstart"
-        script.write_text(f"#!/bin/sh\n{quickstart}\n")
-        script.chmod(0o755)
+        bare = (f"[ $1 = make ] && exit {made}\n"
+            "echo in a root of its own; shift 2; exec \"$@\"")
+        for name, text in (("quickstart", quickstart), (".ci/bare", bare)):
+            script = self.folder / name
+            script.write_text(f"#!/bin/sh\n{text}\n")
+            script.chmod(0o755)
         return self.run_in("/", self.folder / ".ci" / "run", status=status).splitlines()
 
-    def test_the_last_line_is_the_sum_of_both_parts(self):
+    def test_both_parts_run_in_a_root_of_their_own_and_their_sum_is_the_last_line(self):
         lines = self.run_ci(
             'echo "part $1"; case $1 in check) echo "10 passed, 0 failed, 2 skipped" ;; '
                             'check-more) echo "5 passed, 0 failed, 1 skipped" ;; esac', 0)
-        self.assertEqual([lines[0], lines[2]], ["part check", "part check-more"])
+        self.assertEqual([*lines[0:2], *lines[3:5]],
+            ["in a root of its own", "part check", "in a root of its own", "part check-more"])
         self.assertEqual(lines[-1], "15 passed, 0 failed, 3 skipped")
+
+    def test_where_no_root_can_be_made_they_run_on_the_machine_and_say_so(self):
+        lines = self.run_ci('echo "part $1"; echo "1 passed, 0 failed, 0 skipped"', 0, made=1)
+        self.assertIn("on this machine itself", lines[0])
+        self.assertEqual([lines[1], lines[3]], ["part check", "part check-more"])
+        self.assertEqual(lines[-1], "2 passed, 0 failed, 0 skipped")
 
     def test_a_failure_in_the_first_part_is_a_failure_of_all(self):
         lines = self.run_ci('[ $1 = check ] && { echo "10 passed, 1 failed, 0 skipped"; exit 1; }; '
