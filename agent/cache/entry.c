@@ -7,6 +7,7 @@
 #include "agent/cache/listing.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_visible.h"
+#include "lib/base/path.h"
 #include "lib/record/record.h"
 
 /*
@@ -96,18 +97,26 @@ void cache_entry_expect(struct cache_entry *entry)
 	store->unconfirmed += is_unconfirmed(entry);
 }
 
+/* The registry has reported that there is nothing, and the value from before counts still. */
+static bool is_denied(const struct cache_entry *entry)
+{
+	return entry->state >= CACHE_UNCONFIRMED && !list_empty(&entry->link);
+}
+
 static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 {
 	struct cache_store *store = entry->store;
+	bool denied = state == CACHE_DOUBTED || state == CACHE_RECHECKED ||
+		(state == CACHE_UNCONFIRMED && is_denied(entry));
 	store->generation += (entry->state == CACHE_LIVE) != (state == CACHE_LIVE);
 	store->unconfirmed -= is_unconfirmed(entry);
 	list_remove(&entry->link);
 	entry->state = state;
-	if (state == CACHE_DOUBTED) {
+	if (denied) {
 		list_append(&store->doubted, &entry->link);
-		if (!timer_runs(&store->doubt)) {
-			timer_start(&store->doubt, DOUBT_MS);
-		}
+	}
+	if (state == CACHE_DOUBTED && !timer_runs(&store->doubt)) {
+		timer_start(&store->doubt, DOUBT_MS);
 	}
 	store->unconfirmed += is_unconfirmed(entry);
 }
@@ -242,10 +251,36 @@ static void unlist(const struct cache_store *store, struct cache_node *child)
 	}
 }
 
+/* There was no list before to compare with: what it lacks may be doubted since then. */
+static void end_doubts(const struct cache_entry *list, const struct registry_value *next)
+{
+	struct cache_store *store = list->store;
+	struct list all;
+	list_init(&all);
+	list_move_all(&all, &store->doubted);
+	while (!list_empty(&all)) { /* the end of one may be that of others */
+		struct cache_entry *entry = LIST_ITEM(all.next, struct cache_entry, link);
+		list_remove(&entry->link);
+		list_append(&store->doubted, &entry->link);
+		if (path_is_child(entry->node->path, list->node->path) &&
+			!registry_value_names(next, entry->node->path)) {
+			end_doubt(entry);
+		}
+	}
+}
+
+static bool is_whole_list(const struct registry_value *value)
+{
+	return value && registry_value_is_whole_list(value);
+}
+
 /* The list of children is about to have this state: news of those that it lacks, or names first. */
 static void list_changes(const struct cache_entry *list, const struct registry_value *next)
 {
 	const struct cache_store *store = list->store;
+	if (is_whole_list(next) && !is_whole_list(list->value)) {
+		end_doubts(list, next);
+	}
 	size_t old = 0;
 	size_t new = 0;
 	while (old < cache_child_count(list) || new < next->stat.children) {
@@ -334,6 +369,7 @@ static void on_state(
 		entry->changed = true;
 	}
 	entry->awaited = false;
+	list_remove(&entry->link); /* no doubt is left */
 	set_value(entry, value, changed);
 	if (store->heard->state == REGISTRY_CONNECTED) {
 		set_state(entry, CACHE_LIVE);
@@ -350,8 +386,13 @@ static void on_state(
 static void end_doubt(struct cache_entry *entry)
 {
 	const struct registry_value *value = cache_entry_news(entry);
-	if (value && value->code == BERTH_PATH_NOT_FOUND) {
-		on_state(entry->store, entry, value);
+	bool is_absent = value && value->code == BERTH_PATH_NOT_FOUND;
+	bool denied = value && is_denied(entry);
+	if (is_absent || denied) {
+		on_state(entry->store, entry, registry_value_absent());
+	}
+	if (denied && !is_absent) { /* nobody has answered since */
+		distrust(entry, CACHE_UNCONFIRMED);
 	}
 }
 
@@ -385,9 +426,11 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms)
 
 static void on_doubt(void *context)
 {
-	struct cache_store *store = context;
-	while (!list_empty(&store->doubted)) {
-		recheck(LIST_ITEM(store->doubted.next, struct cache_entry, link));
+	const struct cache_store *store = context;
+	struct list *next;
+	for (struct list *at = store->doubted.next; at != &store->doubted; at = next) {
+		next = at->next; /* a RECHECKED one goes to the end, and comes again */
+		recheck(LIST_ITEM(at, struct cache_entry, link));
 	}
 }
 

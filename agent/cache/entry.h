@@ -13,8 +13,8 @@
  * "Nothing" in the first state after a reconnect, where there was something before, may come from a
  * server that lags or was set up anew: the cache doubts it, and believes it when the registry
  * reports it again. A path that is absent because its parent's list lacks it is doubted with the
- * list. All watched entries become UNCONFIRMED when the registry goes away; an entry that is
- * READING then goes on with it after the reconnect.
+ * list; a list that is believed without it ends the doubt. All watched entries become UNCONFIRMED
+ * when the registry goes away; an entry that is READING then goes on with it after the reconnect.
  */
 #ifndef AGENT_CACHE_ENTRY_H
 #define AGENT_CACHE_ENTRY_H
@@ -45,7 +45,8 @@ struct cache_entry {
 	struct cache_store *store;
 	struct cache_node *node;
 	struct registry_watch *watch;
-	struct list link; /* store->queue while QUEUED, store->doubted while DOUBTED */
+	/* store->queue while QUEUED; store->doubted from DOUBTED until the registry says more */
+	struct list link;
 	const struct registry_value *value; /* the registry's, or of a snapshot; NULL: not known */
 	int64_t true_at_ms; /* when it was true for sure; while LIVE ask cache_entry_true_at_ms() */
 	enum cache_kind kind;

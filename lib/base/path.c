@@ -220,6 +220,12 @@ const char *path_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+bool path_is_child(const char *path, const char *parent)
+{
+	size_t len = path_parent_len(path);
+	return len > 0 && strncmp(path, parent, len) == 0 && parent[len] == '\0';
+}
+
 bool path_is_under(const char *path, const char *ancestor)
 {
 	size_t len = strcmp(ancestor, "/") == 0 ? 0 : strlen(ancestor);

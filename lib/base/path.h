@@ -70,6 +70,9 @@ size_t path_parent_len(const char *path);
 /* The last element: a pointer into `path`; "" for "/". */
 const char *path_name(const char *path);
 
+/* True when `parent` is the path without its last element. */
+bool path_is_child(const char *path, const char *parent);
+
 /* True when `path` is `ancestor` or lies below it; "" is the root, too. */
 bool path_is_under(const char *path, const char *ancestor);
 

@@ -237,7 +237,9 @@ static void end_path(const struct registry_watched *list, const char *path)
 
 static void end_if_lacked(struct registry_watched *watched, const struct registry_watched *list)
 {
-	if (leader_of(watched) == list && said_by(list, list->value, watched) == SAID_ABSENT &&
+	bool may_follow = path_is_child(watched->path, list->path); /* cheaper than to find it */
+	if (may_follow && leader_of(watched) == list &&
+		said_by(list, list->value, watched) == SAID_ABSENT &&
 		was_there(watched, list->serial)) {
 		end(watched, list);
 	}

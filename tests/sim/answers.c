@@ -71,12 +71,6 @@ const char *answers_path(const char *path)
 	return i < ORDER_PATHS ? answers_paths[i] : NULL;
 }
 
-static bool is_child(const char *path, const char *parent)
-{
-	size_t len = path_parent_len(path);
-	return strlen(parent) == len && strncmp(parent, path, len) == 0;
-}
-
 bool answers_is_directory(const char *path)
 {
 	size_t i = 0;
@@ -247,7 +241,7 @@ static char *take_member(const char **at, const char *path, size_t *ret_index)
 {
 	for (size_t i = 0; i < ORDER_PATHS; i++) {
 		size_t len = strlen(answers_paths[i]);
-		if (is_child(answers_paths[i], path) && (*at)[0] == '"' &&
+		if (path_is_child(answers_paths[i], path) && (*at)[0] == '"' &&
 			strncmp(*at + 1, answers_paths[i], len) == 0 &&
 			strncmp(*at + 1 + len, "\":", 2) == 0) {
 			const char *value = *at + len + 3;
@@ -265,7 +259,7 @@ static void check_children(
 	struct answers *answers, const struct answer *answer, char *const values[ORDER_PATHS])
 {
 	for (size_t i = 0; i < ORDER_PATHS; i++) {
-		if (is_child(answers_paths[i], answer->path)) {
+		if (path_is_child(answers_paths[i], answer->path)) {
 			check_claim(answers, answer,
 				(struct claim){ .path = answers_paths[i],
 					.aspect = WORLD_DATA,

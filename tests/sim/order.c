@@ -40,16 +40,10 @@ static int64_t later_of(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static bool is_child(const char *path, const char *parent)
-{
-	size_t len = path_parent_len(path);
-	return strlen(parent) == len && strncmp(parent, path, len) == 0;
-}
-
 /* The list, or the absence of one, is an answer about each child that it lacks. */
 static bool lacks(const struct order *order, size_t i, const struct claim *claim)
 {
-	return claim->aspect == WORLD_CHILDREN && is_child(order->paths[i], claim->path) &&
+	return claim->aspect == WORLD_CHILDREN && path_is_child(order->paths[i], claim->path) &&
 		!names(claim->value, path_name(order->paths[i]));
 }
 
