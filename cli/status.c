@@ -215,6 +215,20 @@ static void print_xds(const json_t *xds)
 	}
 }
 
+/* The servers that names are not forwarded to, although they should be. */
+static void print_dns(const json_t *dns)
+{
+	size_t index;
+	json_t *server;
+	json_array_foreach (json_object_get(dns, "forward"), index, server) {
+		const char *why = output_text(server, "why");
+		if (*why) {
+			printf("\ndns: nothing is forwarded to %s: %s\n",
+				output_text(server, "server"), why);
+		}
+	}
+}
+
 void cli_print_status(const struct cli *cli, const json_t *agent)
 {
 	size_t index;
@@ -223,6 +237,7 @@ void cli_print_status(const struct cli *cli, const json_t *agent)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		print_part(cli, &parts[i], json_object_get(agent, parts[i].name));
 	}
+	print_dns(json_object_get(agent, "dns"));
 	print_xds(json_object_get(agent, "xds"));
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {

@@ -105,6 +105,10 @@ static const struct family families[METRIC_COUNT] = {
 		{ "transport" }, { 0 } },
 	[METRIC_DNS_REPLIES] = { "berth_dns_replies_total", "DNS replies by their code.", COUNTER,
 		{ "code" }, { 0 } },
+	[METRIC_DNS_SERVERS] = { "berth_dns_servers",
+		"Servers that names outside the domain are forwarded to: asked, own (the agent "
+		"itself), or loop (what is sent there comes back).",
+		GAUGE, { "state" }, { 0 } },
 	[METRIC_DNS_STALE] = { "berth_dns_stale_total",
 		"DNS replies that were not live: the registry was away.", COUNTER, { NULL },
 		{ 0 } },

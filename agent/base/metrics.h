@@ -48,6 +48,7 @@ enum metric {
 	METRIC_PROPAGATION, /* histogram: from the registry's notice to the local readers */
 	METRIC_DNS_QUERIES, /* transport */
 	METRIC_DNS_REPLIES, /* code */
+	METRIC_DNS_SERVERS, /* state */
 	METRIC_DNS_STALE,
 	METRIC_DNS_FORWARDED,
 	METRIC_DNS_TRUNCATED,

@@ -305,6 +305,7 @@ const struct config_option config_dns_options[] = {
 		.help = "The answers to names outside the domain: none, which refuses them, so "
 			"that resolvers ask their next server; system, the servers of "
 			"/etc/resolv.conf; or ADDRESS:PORT, several of them. They are also asked "
-			"for the name that an alias leads to." },
+			"for the name that an alias leads to. The agent itself, and a server that "
+			"sends questions back to it, are not asked; see berth-names(7)." },
 	OPTIONS_END,
 };

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/resolv_conf.h"
+#include "agent/base/socket_address.h"
 #include "agent/config/build.h"
 #include "agent/config/value.h"
 
@@ -75,6 +77,47 @@ static void doubt_listen(struct config_builder *builder, const struct config_sec
 	}
 }
 
+/* The address of `listen` at which the agent hears what is sent to the server; NULL: none. */
+static const char *own_address(const struct config_dns *dns, const char *server)
+{
+	struct sockaddr_storage to;
+	struct sockaddr_storage own;
+	socklen_t len;
+	for (size_t i = 0; i < dns->listen_count; i++) {
+		if (socket_address_read(&to, &len, server) &&
+			socket_address_read(&own, &len, dns->listen[i]) &&
+			socket_address_arrives(&to, &own)) {
+			return dns->listen[i];
+		}
+	}
+	return NULL;
+}
+
+static void doubt_server(const struct config_dns *dns, const char *server, struct err *doubt)
+{
+	const char *own = own_address(dns, server);
+	if (own) {
+		bool same = strcmp(own, server) == 0;
+		err_set(doubt, BERTH_FAILED,
+			"%s is what `listen` serves%s%s: the agent does not ask itself", server,
+			same ? "" : " as ", same ? "" : own);
+	}
+}
+
+static void doubt_system(const struct config_dns *dns, struct err *doubt)
+{
+	char servers[RESOLV_CONF_SERVERS][RESOLV_CONF_SERVER_BYTES];
+	size_t count = resolv_conf_read(servers);
+	size_t own = 0;
+	for (size_t i = 0; i < count; i++) {
+		own += own_address(dns, servers[i]) != NULL;
+	}
+	if (own == count) {
+		err_set(doubt, BERTH_FAILED, RESOLV_CONF " here names no server%s",
+			count > 0 ? " but this agent, which does not ask itself" : "");
+	}
+}
+
 static void check_forward(struct config_builder *builder, const struct config_section *section)
 {
 	const struct config_dns *dns = &builder->config->dns;
@@ -87,12 +130,10 @@ static void check_forward(struct config_builder *builder, const struct config_se
 			config_report(builder, section, entry,
 				"`forward`: `%s` has no other server next to it", server);
 		}
-		for (size_t own = 0; own < dns->listen_count; own++) {
-			if (strcmp(server, dns->listen[own]) == 0) {
-				err_set(&doubt, BERTH_FAILED,
-					"%s is what `listen` serves: the agent does not ask itself",
-					server);
-			}
+		if (!is_word) {
+			doubt_server(dns, server, &doubt);
+		} else if (strcmp(server, "system") == 0) {
+			doubt_system(dns, &doubt);
 		}
 	}
 	if (doubt.code) {

@@ -5,13 +5,15 @@
  *
  * server.c owns the listeners and decides on replies; udp.c moves packets, tcp.c owns connections;
  * rate.c bounds what an address gets over UDP; forward.c asks other servers for names outside the
- * domain. A query whose answer is not known yet
- * becomes an exchange, of which there is a bounded number; beyond it, queries get SERVFAIL at once.
+ * domain, and probe.c finds those among them that would ask us in turn. A query whose answer is not
+ * known yet becomes an exchange, of which there is a bounded number; beyond it, queries get
+ * SERVFAIL at once.
  */
 #ifndef AGENT_DNS_DNS_H
 #define AGENT_DNS_DNS_H
 
 #include <ev.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +34,23 @@ struct dns_socket {
 /* A bound, non-blocking socket for host:port; a negative code with err filled. */
 int dns_socket_open(const char *address, bool tcp, struct err *err) ERR_REQUIRED(3);
 
+/* A server that names outside the domain are forwarded to. */
+enum dns_server_state {
+	DNS_SERVER_ASKED,
+	DNS_SERVER_OWN,  /* not asked: its address is one of those that we serve */
+	DNS_SERVER_LOOP, /* not asked for now: what was sent there came back to us */
+	DNS_SERVER_STATES
+};
+
+extern const char *const dns_server_state_names[DNS_SERVER_STATES];
+
+struct dns_server_events {
+	/* The state of a server, "ADDRESS:PORT", is another one; `why` is a text for people. */
+	void (*on_state)(void *context, const char *server, enum dns_server_state from,
+		enum dns_server_state to, const char *why);
+	void *context;
+};
+
 struct dns_options {
 	struct zones *zones; /* further domains; borrowed */
 	const char *domain;
@@ -45,6 +64,7 @@ struct dns_options {
 	/* Empty: names outside the domain are refused. "system", or host:port … */
 	char *const *forward; /* borrowed for the call */
 	size_t forward_count;
+	struct dns_server_events on_server;
 	/* Sockets handed over, or passed by a service manager: adopted where an address fits. */
 	const struct dns_socket *inherited;
 	size_t inherited_count;
@@ -80,5 +100,9 @@ size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets);
 size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets);
 
 const struct dns_counts *dns_counts(struct dns *dns);
+/* The servers in a state. */
+size_t dns_count_servers(const struct dns *dns, enum dns_server_state state);
+/* {listen: [], domain, forward: [{server, state, why}]}; a new reference. */
+json_t *dns_json(const struct dns *dns);
 
 #endif

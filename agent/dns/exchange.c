@@ -266,7 +266,7 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 	const uint8_t *packet, size_t len, struct list *exchanges)
 {
 	struct names_view view;
-	if (!dns_reply_may_answer(query)) {
+	if (!dns_reply_may_answer(query) || dns_forward_take_probe(dns->forward, query)) {
 		send_code(dns, origin, query, ns_r_refused, DNS_EDE_NOT_AUTHORITATIVE);
 		return;
 	}

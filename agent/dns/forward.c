@@ -1,37 +1,44 @@
 /*
  * Forwards questions for other zones: sends the client's packet unchanged, but for an id of our
  * own, from a port that the kernel chooses for each question, to one server after another. Keeps no
- * answers.
+ * answers. Equal questions that are under way at the same time are one, so that servers that
+ * forward to each other come to rest, whoever else is among them.
  *
  *   ask --> UDP or TCP to the server --(no answer in time, or refused)--> the next one --> give up
  *
  * A query that came over TCP is forwarded over TCP, so that a reply of any size reaches its client.
  */
-#include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "agent/base/resolv_conf.h"
+#include "agent/base/socket_address.h"
 #include "agent/dns/internal.h"
+#include "lib/base/text.h"
 
-#define RESOLV_CONF "/etc/resolv.conf"
-#define MAX_SERVERS 8
+#define MAX_SERVERS RESOLV_CONF_SERVERS
 #define MAX_IN_FLIGHT 256
 #define TIMES_THE_FREE 3 /* a client may have so many times as many questions as are free */
 #define V6_NETWORK_BYTES 8
 #define ROUNDS 2
-#define TIMEOUT_MS 2000
-#define READ_BYTES 2048 /* at once */
+#define ADDRESS_BYTES RESOLV_CONF_SERVER_BYTES
+
+const char *const dns_server_state_names[] = {
+	[DNS_SERVER_ASKED] = "asked",
+	[DNS_SERVER_OWN] = "own",
+	[DNS_SERVER_LOOP] = "loop",
+};
 
 struct server {
+	struct dns_forward *forward;
+	char text[ADDRESS_BYTES];
 	struct sockaddr_storage address;
-	socklen_t len;
+	enum dns_server_state state;
+	struct dns_probe probe;
 };
 
 struct dns_forward {
@@ -40,31 +47,82 @@ struct dns_forward {
 	struct timespec read_at; /* when resolv.conf was last changed */
 	struct server servers[MAX_SERVERS];
 	size_t count;
-	struct server own[DNS_MAX_LISTENERS];
+	struct sockaddr_storage own[DNS_MAX_LISTENERS];
 	size_t own_count;
-	struct list in_flight;
+	struct dns_server_events events;
+	struct list questions;
+	struct list in_flight; /* forwardings */
 	size_t in_flight_count;
 };
 
-static bool same_address(const struct server *a, const struct server *b)
+/* A question under way, and all who wait for its answer. */
+struct dns_question {
+	struct dns_forward *forward;
+	struct list link;
+	struct list waiting;
+	unsigned attempt;
+	bool ended; /* it tells them */
+	struct dns_ask ask;
+};
+
+/* ---- servers ---- */
+
+static const char *const reasons[] = {
+	[DNS_SERVER_ASKED] = "",
+	[DNS_SERVER_OWN] = "it is an address that this agent serves itself",
+	[DNS_SERVER_LOOP] = "a question that was sent there came back: it forwards to this agent",
+};
+
+static void set_state(struct server *server, enum dns_server_state state)
 {
-	return a->len == b->len && memcmp(&a->address, &b->address, a->len) == 0;
+	const struct dns_server_events *events = &server->forward->events;
+	enum dns_server_state before = server->state;
+	server->state = state;
+	if (events->on_state && before != state) {
+		events->on_state(events->context, server->text, before, state,
+			state == DNS_SERVER_ASKED ? "what is sent there does not come back any more"
+						  : reasons[state]);
+	}
+}
+
+static void on_loop(void *context, bool loops)
+{
+	set_state(context, loops ? DNS_SERVER_LOOP : DNS_SERVER_ASKED);
+}
+
+static bool is_own(const struct dns_forward *forward, const struct sockaddr_storage *address)
+{
+	for (size_t i = 0; i < forward->own_count; i++) {
+		if (socket_address_arrives(address, &forward->own[i])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void add_server(struct dns_forward *forward, const char *text)
 {
-	struct server server;
-	memset(&server, 0, sizeof(server));
-	if (forward->count == MAX_SERVERS ||
-		!dns_address_read(&server.address, &server.len, text)) {
+	struct sockaddr_storage address;
+	socklen_t len;
+	if (forward->count == MAX_SERVERS || !socket_address_read(&address, &len, text)) {
 		return;
 	}
-	for (size_t i = 0; i < forward->own_count; i++) {
-		if (same_address(&forward->own[i], &server)) {
-			return; /* a question to ourselves would come back for ever */
-		}
+	struct server *server = &forward->servers[forward->count++];
+	*server = (struct server){ .forward = forward, .address = address };
+	text_printf(server->text, sizeof(server->text), "%s", text);
+	if (is_own(forward, &address)) {
+		set_state(server, DNS_SERVER_OWN); /* a question would come back for ever */
+	} else {
+		dns_probe_start(&server->probe, forward->loop, &address, on_loop, server);
 	}
-	forward->servers[forward->count++] = server;
+}
+
+static void remove_servers(struct dns_forward *forward)
+{
+	for (size_t i = 0; i < forward->count; i++) {
+		dns_probe_stop(&forward->servers[i].probe);
+	}
+	forward->count = 0;
 }
 
 /* The name servers of resolv.conf, read again when the file has changed. */
@@ -76,22 +134,13 @@ static void read_system(struct dns_forward *forward)
 		return;
 	}
 	forward->read_at = status.st_mtim;
-	forward->count = 0;
-	FILE *file = fopen(RESOLV_CONF, "re");
-	char line[512];
-	while (file && fgets(line, sizeof(line), file)) {
-		char host[64];
-		char address[80];
-		if (sscanf(line, " nameserver %63s", host) == 1) {
-			snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:53" : "%s:53",
-				host);
-			add_server(forward, address);
-		}
+	remove_servers(forward);
+	char servers[RESOLV_CONF_SERVERS][RESOLV_CONF_SERVER_BYTES];
+	size_t count = resolv_conf_read(servers);
+	for (size_t i = 0; i < count; i++) {
+		add_server(forward, servers[i]);
 	}
-	if (file) {
-		fclose(file);
-	}
-	if (forward->count == 0) {
+	if (dns_forward_count(forward, DNS_SERVER_OWN) == forward->count) {
 		log_warn("dns", RESOLV_CONF " names no server to forward to but ourselves");
 	}
 }
@@ -100,223 +149,79 @@ struct dns_forward *dns_forward_create(struct ev_loop *loop)
 {
 	struct dns_forward *forward = allocate_zeroed(1, sizeof(*forward));
 	forward->loop = loop;
+	list_init(&forward->questions);
 	list_init(&forward->in_flight);
 	return forward;
 }
 
 void dns_forward_destroy(struct dns_forward *forward)
 {
+	remove_servers(forward);
 	free(forward);
+}
+
+void dns_forward_on_server(struct dns_forward *forward, const struct dns_server_events *events)
+{
+	forward->events = *events;
 }
 
 void dns_forward_set(struct dns_forward *forward, char *const *servers, size_t count,
 	char *const *own, size_t own_count)
 {
-	forward->count = 0;
+	remove_servers(forward);
 	forward->own_count = 0;
 	forward->read_at = (struct timespec){ 0 };
 	forward->system = count == 1 && strcmp(servers[0], "system") == 0;
 	for (size_t i = 0; i < own_count && i < DNS_MAX_LISTENERS; i++) {
-		struct server *server = &forward->own[forward->own_count];
-		memset(server, 0, sizeof(*server));
-		forward->own_count += dns_address_read(&server->address, &server->len, own[i]);
+		socklen_t len;
+		forward->own_count += socket_address_read(
+			&forward->own[forward->own_count], &len, own[i]);
 	}
 	for (size_t i = 0; i < count && !forward->system; i++) {
 		add_server(forward, servers[i]);
 	}
+	if (forward->system) {
+		read_system(forward);
+	}
+}
+
+size_t dns_forward_count(const struct dns_forward *forward, enum dns_server_state state)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < forward->count; i++) {
+		count += forward->servers[i].state == state;
+	}
+	return count;
 }
 
 bool dns_forward_enabled(const struct dns_forward *forward)
 {
-	return forward->system || forward->count > 0;
+	return forward->system || dns_forward_count(forward, DNS_SERVER_OWN) < forward->count;
 }
 
-/* ---- one question ---- */
-
-static void close_socket(struct dns_forwarding *forwarding)
+bool dns_forward_take_probe(struct dns_forward *forward, const struct dns_query *query)
 {
-	struct ev_loop *loop = forwarding->forward->loop;
-	timer_stop(&forwarding->timer);
-	if (forwarding->fd >= 0) {
-		ev_io_stop(loop, &forwarding->io);
-		close(forwarding->fd);
-		forwarding->fd = -1;
+	bool taken = false;
+	for (size_t i = 0; i < forward->count && !taken; i++) {
+		taken = dns_probe_take(&forward->servers[i].probe, query);
 	}
+	return taken;
 }
 
-void dns_forward_cancel(struct dns_forwarding *forwarding)
+json_t *dns_forward_json(const struct dns_forward *forward)
 {
-	struct dns_forward *forward = forwarding->forward;
-	if (!forward) {
-		return;
+	json_t *servers = json_array();
+	for (size_t i = 0; i < forward->count; i++) {
+		const struct server *server = &forward->servers[i];
+		json_array_append_new(servers,
+			json_pack("{s:s, s:s, s:s}", "server", server->text, "state",
+				dns_server_state_names[server->state], "why",
+				reasons[server->state]));
 	}
-	close_socket(forwarding);
-	list_remove(&forwarding->link);
-	free(forwarding->packet);
-	buffer_finish(&forwarding->reply);
-	forwarding->forward = NULL;
-	forward->in_flight_count -= !forwarding->given_up;
+	return servers;
 }
 
-/* The callback may free the forwarding. */
-static void end(struct dns_forwarding *forwarding, uint8_t *reply, size_t len)
-{
-	uint8_t copy[DNS_EDNS_BYTES];
-	uint8_t *data = reply;
-	if (reply && len <= sizeof(copy)) {
-		data = memcpy(copy, reply, len);
-	} else if (reply) {
-		data = memcpy(allocate_zeroed(len, 1), reply, len);
-	}
-	if (data) {
-		ns_put16(forwarding->query->id, data);
-	}
-	dns_forward_cancel(forwarding);
-	forwarding->on_reply(forwarding->context, data, len);
-	if (data != copy) {
-		free(data);
-	}
-}
-
-static void try_next(struct dns_forwarding *forwarding);
-
-static void on_timeout(void *context)
-{
-	try_next(context);
-}
-
-static bool is_useful(const uint8_t *reply)
-{
-	unsigned rcode = reply[3] & 15;
-	return rcode != ns_r_servfail && rcode != ns_r_refused && rcode != ns_r_notimpl;
-}
-
-/* A reply: the end, unless another server may do better. */
-static void take_reply(struct dns_forwarding *forwarding, uint8_t *reply, size_t len)
-{
-	if (!dns_reply_matches(reply, len, forwarding->id, forwarding->query)) {
-		return;
-	}
-	bool is_last = forwarding->attempt >= ROUNDS * forwarding->forward->count;
-	if (is_useful(reply) || is_last) {
-		end(forwarding, reply, len);
-	} else {
-		try_next(forwarding);
-	}
-}
-
-static void on_udp(struct ev_loop *loop, ev_io *io, int events)
-{
-	(void)loop;
-	struct dns_forwarding *forwarding = io->data;
-	uint8_t reply[4096];
-	if (events & EV_ERROR) { /* the kernel refuses to watch it */
-		try_next(forwarding);
-		return;
-	}
-	ssize_t len = recv(forwarding->fd, reply, sizeof(reply), MSG_DONTWAIT);
-	if (len >= 0) {
-		take_reply(forwarding, reply, (size_t)len);
-	} else if (errno != EAGAIN && errno != EINTR) {
-		try_next(forwarding); /* no server listens there */
-	}
-}
-
-static bool send_rest(struct dns_forwarding *forwarding)
-{
-	while (forwarding->sent < forwarding->len + 2) {
-		ssize_t sent = send(forwarding->fd, forwarding->packet + forwarding->sent,
-			forwarding->len + 2 - forwarding->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (sent < 0) {
-			return errno == EAGAIN || errno == EINTR || errno == ENOTCONN;
-		}
-		forwarding->sent += (size_t)sent;
-	}
-	ev_io_stop(forwarding->forward->loop, &forwarding->io);
-	ev_io_set(&forwarding->io, forwarding->fd, EV_READ);
-	ev_io_start(forwarding->forward->loop, &forwarding->io);
-	return true;
-}
-
-static void on_tcp(struct ev_loop *loop, ev_io *io, int events)
-{
-	(void)loop;
-	struct dns_forwarding *forwarding = io->data;
-	if (events & (EV_WRITE | EV_ERROR)) {
-		if (events & EV_ERROR || !send_rest(forwarding)) {
-			try_next(forwarding);
-		}
-		return;
-	}
-	struct buffer *reply = &forwarding->reply;
-	char *room = buffer_reserve(reply, READ_BYTES);
-	ssize_t len = room ? recv(forwarding->fd, room, READ_BYTES, MSG_DONTWAIT) : 0;
-	if (len <= 0) {
-		if (len == 0 || (errno != EAGAIN && errno != EINTR)) {
-			try_next(forwarding);
-		}
-		return;
-	}
-	buffer_added(reply, (size_t)len);
-	size_t whole = reply->len < 2 ? 2 : ns_get16((const uint8_t *)reply->data) + 2;
-	if (reply->len < 2 || reply->len < whole) {
-		return;
-	}
-	uint8_t *message = (uint8_t *)reply->data + 2;
-	if (dns_reply_matches(message, whole - 2, forwarding->id, forwarding->query)) {
-		take_reply(forwarding, message, whole - 2);
-	} else {
-		try_next(forwarding);
-	}
-}
-
-/* False when this server cannot be asked now. */
-static bool send_to(struct dns_forwarding *forwarding, const struct server *server)
-{
-	int type = forwarding->tcp ? SOCK_STREAM : SOCK_DGRAM;
-	forwarding->fd = socket(server->address.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (forwarding->fd < 0) {
-		return false;
-	}
-	int ret = connect(forwarding->fd, (const struct sockaddr *)&server->address, server->len);
-	if (ret < 0 && errno != EINPROGRESS) {
-		return false;
-	}
-	if (getrandom(&forwarding->id, sizeof(forwarding->id), 0) != sizeof(forwarding->id)) {
-		return false;
-	}
-	ns_put16(forwarding->id, forwarding->packet + 2);
-	ns_put16((unsigned)forwarding->len, forwarding->packet);
-	ev_io_init(&forwarding->io, forwarding->tcp ? on_tcp : on_udp, forwarding->fd,
-		forwarding->tcp ? EV_WRITE : EV_READ);
-	forwarding->io.data = forwarding;
-	ev_io_start(forwarding->forward->loop, &forwarding->io);
-	if (forwarding->tcp) {
-		buffer_clear(&forwarding->reply);
-		forwarding->sent = 0;
-		return true;
-	}
-	return send(forwarding->fd, forwarding->packet + 2, forwarding->len,
-		       MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)forwarding->len;
-}
-
-/* Asks the next server; at the end of the last round the question has no answer. */
-static void try_next(struct dns_forwarding *forwarding)
-{
-	struct dns_forward *forward = forwarding->forward;
-	while (forwarding->attempt < ROUNDS * forward->count) {
-		close_socket(forwarding);
-		const struct server *server =
-			&forward->servers[forwarding->attempt++ % forward->count];
-		if (send_to(forwarding, server)) {
-			timer_start(&forwarding->timer, TIMEOUT_MS);
-			return;
-		}
-	}
-	end(forwarding, NULL, 0);
-}
-
-/* ---- the share of a client ---- */
+/* ---- clients ---- */
 
 static struct dns_client client_of(const struct sockaddr_storage *address)
 {
@@ -339,14 +244,152 @@ static bool is_same_client(const struct dns_client *a, const struct dns_client *
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
+/* ---- questions ---- */
+
+/* The next server to ask; NULL behind the last round. */
+static const struct server *next_server(const struct dns_forward *forward, unsigned *attempt)
+{
+	while (*attempt < ROUNDS * forward->count) {
+		const struct server *server = &forward->servers[(*attempt)++ % forward->count];
+		if (server->state == DNS_SERVER_ASKED) {
+			return server;
+		}
+	}
+	return NULL;
+}
+
+static void forget(struct dns_forwarding *forwarding)
+{
+	timer_stop(&forwarding->timer);
+	list_remove(&forwarding->link);
+	list_remove(&forwarding->of_question);
+	forwarding->forward->in_flight_count -= forwarding->question != NULL;
+	forwarding->question = NULL;
+}
+
+static void question_destroy(struct dns_question *question)
+{
+	list_remove(&question->link);
+	dns_ask_finish(&question->ask);
+	free(question);
+}
+
+/* The callback may free the forwarding. */
+static void report(struct dns_forwarding *forwarding, const uint8_t *data, size_t len)
+{
+	forget(forwarding);
+	forwarding->forward = NULL;
+	forwarding->on_reply(forwarding->context, data, len);
+}
+
+static void on_given_up(void *context)
+{
+	report(context, NULL, 0);
+}
+
+/* Each gets its own id, and the name in the letters in which it asked. */
+static void end(struct dns_question *question, uint8_t *reply, size_t len)
+{
+	question->ended = true;
+	list_remove(&question->link); /* nobody joins it any more */
+	while (!list_empty(&question->waiting)) {
+		struct dns_forwarding *forwarding = LIST_ITEM(
+			question->waiting.next, struct dns_forwarding, of_question);
+		const struct dns_query *query = forwarding->query;
+		if (reply) {
+			ns_put16(query->id, reply);
+			memcpy(reply + NS_HFIXEDSZ, query->question, query->question_len);
+		}
+		report(forwarding, reply, len);
+	}
+	question_destroy(question);
+}
+
+/* A reply is the end, unless another server may do better. */
+static bool is_useful(const uint8_t *reply)
+{
+	unsigned rcode = reply[3] & 15;
+	return rcode != ns_r_servfail && rcode != ns_r_refused && rcode != ns_r_notimpl;
+}
+
+static void on_answer(void *context, uint8_t *reply, size_t len)
+{
+	struct dns_question *question = context;
+	unsigned attempt = question->attempt;
+	const struct server *server = next_server(question->forward, &attempt);
+	if (!server || (reply && is_useful(reply))) {
+		end(question, reply, len);
+	} else {
+		question->attempt = attempt;
+		dns_ask_send(&question->ask, &server->address);
+	}
+}
+
+static struct dns_question *find_equal(const struct dns_forward *forward,
+	const struct dns_query *query, const uint8_t *packet, size_t len, bool tcp)
+{
+	for (struct list *at = forward->questions.next; at != &forward->questions; at = at->next) {
+		struct dns_question *question = LIST_ITEM(at, struct dns_question, link);
+		const struct dns_ask *ask = &question->ask;
+		if (ask->tcp == tcp && ask->len == len &&
+			dns_packets_ask_the_same(
+				ask->packet + 2, packet, len, query->question_len)) {
+			return question;
+		}
+	}
+	return NULL;
+}
+
+/* The question comes a second time, from a server that we ask: it may be the first one. */
+static void doubt_server(struct dns_forward *forward, const struct dns_client *client)
+{
+	for (size_t i = 0; i < forward->count; i++) {
+		const struct dns_client server = client_of(&forward->servers[i].address);
+		if (forward->servers[i].state == DNS_SERVER_ASKED &&
+			is_same_client(&server, client)) {
+			dns_probe_doubt(&forward->servers[i].probe);
+		}
+	}
+}
+
+/* NULL when there is no server to ask. */
+static struct dns_question *begin(struct dns_forward *forward, const struct dns_query *query,
+	const uint8_t *packet, size_t len, bool tcp)
+{
+	unsigned attempt = 0;
+	const struct server *server = next_server(forward, &attempt);
+	if (!server) {
+		return NULL;
+	}
+	struct dns_question *question = allocate_zeroed(1, sizeof(*question));
+	question->forward = forward;
+	question->attempt = attempt;
+	question->ask.on_end = on_answer;
+	question->ask.context = question;
+	list_init(&question->waiting);
+	list_append(&forward->questions, &question->link);
+	dns_ask_init(&question->ask, forward->loop, query, packet, len, tcp);
+	dns_ask_send(&question->ask, &server->address);
+	return question;
+}
+
+/* ---- the share of a client ---- */
+
+/* The last one that waits for a question takes the question along. */
+static void leave(struct dns_forwarding *forwarding)
+{
+	struct dns_question *question = forwarding->question;
+	forget(forwarding);
+	if (question && !question->ended && list_empty(&question->waiting)) {
+		question_destroy(question);
+	}
+}
+
 /* Its end is reported in the next turn of the loop: the caller is in the middle of another one. */
 static void give_up(struct dns_forwarding *forwarding)
 {
-	struct dns_forward *forward = forwarding->forward;
-	close_socket(forwarding);
-	forwarding->given_up = true;
-	forwarding->attempt = (unsigned)(ROUNDS * forward->count);
-	forward->in_flight_count--;
+	leave(forwarding);
+	list_append(&forwarding->forward->in_flight, &forwarding->link);
 	timer_start(&forwarding->timer, 0);
 }
 
@@ -360,7 +403,7 @@ static void make_room(struct dns_forward *forward, const struct dns_client *clie
 	size_t used = 0;
 	for (struct list *at = forward->in_flight.next; at != &forward->in_flight; at = at->next) {
 		struct dns_forwarding *other = LIST_ITEM(at, struct dns_forwarding, link);
-		if (!other->given_up && is_same_client(&other->client, client)) {
+		if (other->question && is_same_client(&other->client, client)) {
 			oldest = oldest ? oldest : other;
 			used++;
 		}
@@ -379,27 +422,33 @@ bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forward
 	}
 	forwarding->client = client_of(client);
 	make_room(forward, &forwarding->client);
-	if (forward->count == 0 || forward->in_flight_count >= MAX_IN_FLIGHT) {
+	if (forward->in_flight_count >= MAX_IN_FLIGHT) {
 		return false;
 	}
-	forwarding->given_up = false;
+	struct dns_question *question = find_equal(forward, query, packet, len, tcp);
+	if (question) {
+		doubt_server(forward, &forwarding->client);
+	} else {
+		question = begin(forward, query, packet, len, tcp);
+	}
+	if (!question) {
+		return false;
+	}
 	forwarding->forward = forward;
+	forwarding->question = question;
 	forwarding->query = query;
-	forwarding->tcp = tcp;
-	forwarding->fd = -1;
-	forwarding->attempt = 0;
-	forwarding->len = len;
-	forwarding->packet = allocate_zeroed(len + 2, 1);
-	memcpy(forwarding->packet + 2, packet, len);
-	buffer_init(&forwarding->reply, DNS_TCP_BYTES + 2 + READ_BYTES);
-	timer_init(&forwarding->timer, forward->loop, "forwarded question", on_timeout, forwarding);
+	timer_init(&forwarding->timer, forward->loop, "forwarded question that was given up",
+		on_given_up, forwarding);
+	list_append(&question->waiting, &forwarding->of_question);
 	list_append(&forward->in_flight, &forwarding->link);
 	forward->in_flight_count++;
-	const struct server *server = &forward->servers[forwarding->attempt++];
-	/*
-	 * The caller must not learn of a failure before this function returns: a timer that is due
-	 * reports it.
-	 */
-	timer_start(&forwarding->timer, send_to(forwarding, server) ? TIMEOUT_MS : 0);
 	return true;
+}
+
+void dns_forward_cancel(struct dns_forwarding *forwarding)
+{
+	if (forwarding->forward) {
+		leave(forwarding);
+		forwarding->forward = NULL;
+	}
 }

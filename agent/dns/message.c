@@ -136,6 +136,17 @@ static uint8_t lower(uint8_t c)
 	return (uint8_t)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
+static bool is_same_question(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	/* Length bytes are below 64, so they are not letters. */
+	for (size_t i = 0; i < len; i++) {
+		if (lower(a[i]) != lower(b[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
 bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struct dns_query *query)
 {
 	ns_msg message;
@@ -143,13 +154,16 @@ bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struc
 		!(get16(data + 2) & FLAG_QR) || get16(data + 4) != 1) {
 		return false;
 	}
-	/* Length bytes are below 64, so they are not letters. */
-	for (size_t i = 0; i < query->question_len; i++) {
-		if (lower(data[HEADER_BYTES + i]) != lower(query->question[i])) {
-			return false;
-		}
-	}
-	return ns_initparse(data, (int)len, &message) == 0;
+	return is_same_question(data + HEADER_BYTES, query->question, query->question_len) &&
+		ns_initparse(data, (int)len, &message) == 0;
+}
+
+bool dns_packets_ask_the_same(const uint8_t *a, const uint8_t *b, size_t len, size_t question_len)
+{
+	size_t rest = HEADER_BYTES + question_len;
+	return memcmp(a + 2, b + 2, HEADER_BYTES - 2) == 0 &&
+		is_same_question(a + HEADER_BYTES, b + HEADER_BYTES, question_len) &&
+		memcmp(a + rest, b + rest, len - rest) == 0;
 }
 
 /* ---- writing ---- */

@@ -66,6 +66,12 @@ size_t dns_reply_limit(const struct dns_query *query, bool tcp);
 bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struct dns_query *query);
 
 /*
+ * True when two packets of that length are the same query but for the id and the case of the name;
+ * dns_query_read() has accepted both, with a question of `question_len` bytes.
+ */
+bool dns_packets_ask_the_same(const uint8_t *a, const uint8_t *b, size_t len, size_t question_len);
+
+/*
  * Writes a query for `name` with recursion desired, and reads it back into *ret_query. Returns its
  * length; 0 when the name cannot be asked for.
  */

@@ -88,6 +88,7 @@ int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups 
 		dns_destroy(dns);
 		return code;
 	}
+	dns_forward_on_server(dns->forward, &options->on_server);
 	dns_set_options(dns, options);
 	for (size_t i = 0; i < dns->listen_count; i++) {
 		log_info("dns", "serving names below %s on %s", dns->domain, dns->listen[i]);
@@ -152,4 +153,19 @@ size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets)
 const struct dns_counts *dns_counts(struct dns *dns)
 {
 	return &dns->counts;
+}
+
+size_t dns_count_servers(const struct dns *dns, enum dns_server_state state)
+{
+	return dns_forward_count(dns->forward, state);
+}
+
+json_t *dns_json(const struct dns *dns)
+{
+	json_t *listen = json_array();
+	for (size_t i = 0; i < dns->listen_count; i++) {
+		json_array_append_new(listen, json_string(dns->listen[i]));
+	}
+	return json_pack("{s:o, s:s, s:o}", "listen", listen, "domain", dns->domain, "forward",
+		dns_forward_json(dns->forward));
 }

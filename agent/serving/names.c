@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/event.h"
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 
@@ -21,7 +22,20 @@ static void set_zones(struct agent *agent)
 	free(zones);
 }
 
-static struct dns_options options_of(const struct agent *agent)
+static void on_server(void *context, const char *server, enum dns_server_state from,
+	enum dns_server_state to, const char *why)
+{
+	char *subject = allocate_format("dns server %s", server);
+	agent_event(context,
+		&(struct transition){ .subject = subject,
+			.from = dns_server_state_names[from],
+			.to = dns_server_state_names[to],
+			.why = why,
+			.trouble = to != DNS_SERVER_ASKED });
+	free(subject);
+}
+
+static struct dns_options options_of(struct agent *agent)
 {
 	const struct config_dns *config = &agent->config->dns;
 	bool refuses = config->forward_count == 1 && strcmp(config->forward[0], "none") == 0;
@@ -35,6 +49,7 @@ static struct dns_options options_of(const struct agent *agent)
 		.near = config->prefer == CONFIG_PREFER_ZONE ? agent->config->agent.zone : NULL,
 		.forward = config->forward,
 		.forward_count = refuses ? 0 : config->forward_count,
+		.on_server = { .on_state = on_server, .context = agent },
 	};
 }
 
@@ -123,6 +138,11 @@ void agent_names_update_metrics(struct agent *agent)
 	for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
 		metrics_set(metrics, METRIC_DNS_REPLIES, replies[i].name,
 			(double)counts->replies[replies[i].code]);
+	}
+	for (int state = 0; state < DNS_SERVER_STATES; state++) {
+		size_t count = agent->dns ? dns_count_servers(agent->dns, state) : 0;
+		metrics_set(
+			metrics, METRIC_DNS_SERVERS, dns_server_state_names[state], (double)count);
 	}
 	metrics_set(metrics, METRIC_DNS_STALE, "", (double)counts->stale);
 	metrics_set(metrics, METRIC_DNS_FORWARDED, "", (double)counts->forwarded);

@@ -42,6 +42,7 @@ FAMILIES = {
     "berth_dns_queries_total": ("counter", {"transport"}),
     "berth_dns_replies_total": ("counter", {"code"}),
     "berth_dns_stale_total": ("counter", set()),
+    "berth_dns_servers": ("gauge", {"state"}),
     "berth_dns_forwarded_total": ("counter", set()),
     "berth_dns_truncated_total": ("counter", set()),
     "berth_dns_limited_total": ("counter", set()),

@@ -23,6 +23,7 @@ class Upstream:
     def __init__(self):
         self.silent = False
         self.seen = []
+        self.probes = 0  # questions by which agents look for loops
         self.port = free_port()
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", self.port))
@@ -36,8 +37,12 @@ class Upstream:
 
     def answer(self, kind, port, wire):
         query = dns.message.from_wire(wire)
-        self.seen.append((kind, port, query.id))
         reply = dns.message.make_response(query, recursion_available=True)
+        if query.question[0].rdtype == dns.rdatatype.HINFO:
+            self.probes += 1
+            reply.set_rcode(dns.rcode.NXDOMAIN)
+            return reply.to_wire()
+        self.seen.append((kind, port, query.id))
         reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.1"))
         return reply.to_wire()
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "agent/base/socket_address.h"
 #include "agent/dns/internal.h"
 #include "agent/dns/rate.h"
 
@@ -26,7 +27,7 @@ static int take(const char *text, int64_t now_ms)
 	struct sockaddr_storage address;
 	socklen_t len;
 	int count = 0;
-	cr_assert(dns_address_read(&address, &len, text), "%s", text);
+	cr_assert(socket_address_read(&address, &len, text), "%s", text);
 	for (int i = 0; i < 1000; i++) {
 		count += dns_rate_take(rate, &address, 1024, now_ms);
 	}
@@ -43,7 +44,7 @@ Test(dns_rate, an_address_gets_a_burst_and_then_a_rate)
 	/* Answers that are no longer than their questions. */
 	struct sockaddr_storage address;
 	socklen_t len;
-	cr_assert(dns_address_read(&address, &len, "192.0.2.1:53"));
+	cr_assert(socket_address_read(&address, &len, "192.0.2.1:53"));
 	cr_expect(dns_rate_take(rate, &address, 0, 1000000));
 }
 
@@ -51,7 +52,7 @@ Test(dns_rate, a_full_bucket_takes_not_a_byte_but_answers_of_the_length_of_their
 {
 	struct sockaddr_storage address;
 	socklen_t len;
-	cr_assert(dns_address_read(&address, &len, "192.0.2.1:53"));
+	cr_assert(socket_address_read(&address, &len, "192.0.2.1:53"));
 	cr_assert(dns_rate_take(rate, &address, DNS_RATE_BURST, 1000));
 	cr_expect(dns_rate_take(rate, &address, 0, 1000));
 	cr_expect_not(dns_rate_take(rate, &address, 1, 1000));

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/base/socket_address.h"
 #include "agent/dns/dns.h"
 #include "agent/dns/internal.h"
 #include "lib/base/clock.h"
@@ -274,7 +275,6 @@ STAGED(another_server_is_asked_and_answers_byte_by_byte)
 	}
 	RUN_UNTIL(stage->loop, forwarded == 1);
 	cr_expect_eq(forwarded_len, len);
-	cr_expect_eq(forwarding.attempt, 1);
 	ev_idle_stop(stage->loop, &awake);
 	dns_forward_destroy(forward);
 	close(fd);
@@ -302,7 +302,7 @@ static ns_msg ask_from(struct dns *dns, const char *from)
 	struct dns_origin origin = { .send = keep_reply };
 	ns_msg message;
 	socklen_t ignored;
-	cr_assert(dns_address_read(&origin.address, &ignored, from), "%s", from);
+	cr_assert(socket_address_read(&origin.address, &ignored, from), "%s", from);
 	size_t len = dns_query_write(&query, packet, "berth", ns_t_soa);
 	dns_handle(dns, &origin, packet, len, NULL);
 	cr_assert_eq(ns_initparse(reply, (int)reply_len, &message), 0);
@@ -338,7 +338,7 @@ Test(dns_server, an_address_that_gets_too_much_is_sent_to_tcp)
 	struct dns_query query;
 	struct dns_origin origin = { .send = keep_reply };
 	socklen_t ignored;
-	cr_assert(dns_address_read(&origin.address, &ignored, "203.0.113.2:53"));
+	cr_assert(socket_address_read(&origin.address, &ignored, "203.0.113.2:53"));
 	cr_assert(dns_rate_take(
 		dns->rate, &origin.address, DNS_RATE_BURST, clock_monotonic_ms() + 3600000));
 	size_t len = dns_query_write(&query, packet, "a.example", ns_t_axfr);

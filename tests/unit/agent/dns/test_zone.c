@@ -4,6 +4,7 @@
 #include <resolv.h>
 #include <string.h>
 
+#include "agent/base/socket_address.h"
 #include "agent/dns/internal.h"
 #include "agent/dns/reply.h"
 #include "agent/dns/reply_zone.h"
@@ -195,7 +196,7 @@ static void send_question(struct stage *stage, const char *name, int type, unsig
 	struct dns_query query;
 	struct dns_origin origin = { .send = keep_reply };
 	socklen_t ignored;
-	cr_assert(dns_address_read(&origin.address, &ignored, "127.0.0.1:53"));
+	cr_assert(socket_address_read(&origin.address, &ignored, "127.0.0.1:53"));
 	size_t len = dns_query_write(&query, packet, name, (uint16_t)type);
 	if (payload) {
 		memcpy(packet + len, "\0\0\51\0\0\0\0\0\0\0\0", DNS_OPT_BYTES);
