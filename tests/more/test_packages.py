@@ -19,7 +19,7 @@ from rights import needs
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 VERSION = (SOURCE / "VERSION").read_text().strip()
 COMPILING = 600  # seconds
-NAMES = ["berth", "berth-xds", "libberth-dev", "libberth0", "libnss-berth"]
+NAMES = ["berth", "berth-static", "berth-xds", "libberth-dev", "libberth0", "libnss-berth"]
 HOME = tempfile.TemporaryDirectory(prefix="packages-home-")
 
 
@@ -141,7 +141,11 @@ class Debian(Temporary):
                       "/usr/share/doc/berth/berth.spdx.json.gz", "/usr/share/man/man8/berthd.8.gz",
                       "/usr/share/doc/berth/SECURITY.md.gz", "/usr/share/doc/berth/DIALECTS.md.gz",
                       "/usr/share/doc/berth/BACKUP.md", "/usr/share/berth/grafana/berth.json",
+                      "/usr/share/doc/berth/BRIDGE.md.gz", "/etc/logrotate.d/berth",
+                      "/usr/share/doc/berth/ARCHITECTURE.md.gz",
+                      "/usr/share/berth/host/remove-unused",
                       "/usr/share/berth/prometheus/berth.rules.yml"},
+            "berth-static": {"/usr/bin/berth-static"},
             "libberth0": {f"/usr/lib/{self.triplet()}/libberth.so.0"},
             "libberth-dev": {"/usr/include/berth.h", f"/usr/lib/{self.triplet()}/libberth.so",
                              f"/usr/lib/{self.triplet()}/libberth.a",
@@ -227,13 +231,17 @@ agent=$!
 berth wait --registered --timeout 60s || { cat log >&2; exit 1; }
 ls -A /var/lib/berth /run/berth >&2
 echo "the agent is $agent"
-dpkg --remove berth berth-xds libnss-berth libberth-dev libberth0 2>&1
+chroot_of_nothing=$(mktemp -d)
+cp /usr/bin/berth-static "$chroot_of_nothing/berth"
+chroot "$chroot_of_nothing" /berth --version
+rm -r "$chroot_of_nothing"
+dpkg --remove berth berth-static berth-xds libnss-berth libberth-dev libberth0 2>&1
 echo purging
 dpkg --purge berth 2>&1
-kill $agent
+! kill -0 $agent 2>/dev/null || echo "the agent runs on"
 wait $agent || :
 echo purged
-dpkg-query --show berth berth-xds libnss-berth libberth-dev libberth0 2>/dev/null || :
+dpkg-query --show berth berth-static berth-xds libnss-berth libberth-dev libberth0 2>/dev/null || :
 """
 # Files of dpkg itself, and of the programs that it tells of new files: insserv numbers the scripts
 # of other packages anew, too.

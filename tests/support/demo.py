@@ -49,8 +49,9 @@ address = http://127.0.0.1:{port}/
 [check web]
 type = command
 command = {curl} -fsS http://127.0.0.1:{port}/health
-interval = 300ms
-timeout = 2s
+interval = 1s
+timeout = 1s
+fast_interval = 300ms
 fall = 2
 """
 
