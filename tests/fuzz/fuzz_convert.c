@@ -1,3 +1,4 @@
+/* LINK: $(CONVERTERS) */
 /*
  * Configurations of Registrar and nerve: any JSON becomes INI lines or is refused with a reason;
  * each line is a comment, a section, or a key with its value, so that no value makes a line of its

@@ -1,3 +1,4 @@
+/* LINK: $(XDS_READERS) */
 /*
  * Requests of discovery, as any client of berth-xds may send them: what is taken has names that a
  * subscription can hold, within its bounds, and texts inside the bytes that came.

@@ -1,3 +1,4 @@
+/* LINK: nss/query.o nss/memory.o */
 /*
  * An agent's answer to the NSS module, which runs inside any process. No bytes crash it; what it
  * gives is within its bounds, and only an answer with status 200 is FOUND.

@@ -1,3 +1,4 @@
+/* LINK: cli/web_request.o */
 /*
  * The bytes on the port of `berth web`: a request passes only with the own host and the secret
  * name, and without a body; what the agent then gets is one request for the same thing, which holds

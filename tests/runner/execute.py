@@ -125,7 +125,7 @@ class Runner:
             self.judge_sanitizer(program)
             self.judge_processes(program)
         else:
-            program.fail(f"{command[0]} is not there: is it listed in Makefile.in?")
+            program.fail(f"{command[0]} is not there: was it made?")
         shutil.rmtree(folder, ignore_errors=True)
         program.seconds = time.monotonic() - started
         return program

@@ -3,7 +3,7 @@
  * each.
  *
  * For test programs that link tests/failures/points.o, which takes the place of these calls, counts
- * them, and lets one fail: FAILING_PROGRAMS of Makefile.in. Its kinds have names: "alloc", "open",
+ * them, and lets one fail: those that include this header. Its kinds have names: "alloc", "open",
  * "socket" …
  */
 #ifndef TESTS_SUPPORT_FAILING_H

@@ -1,3 +1,4 @@
+/* LINK: -Wl,--wrap=registry_open -Wl,--wrap=notify_ready */
 /* An agent whose registry has sessions that a successor may continue: one in memory. */
 
 #include "agent/base/notify.h"

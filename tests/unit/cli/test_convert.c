@@ -1,3 +1,4 @@
+/* LINK: $(CONVERTERS) */
 /* Registrar's configuration as berth.ini: what each of its keys becomes. */
 #include <criterion/criterion.h>
 #include <stdio.h>

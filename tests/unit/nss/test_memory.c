@@ -1,3 +1,4 @@
+/* LINK: nss/memory.o */
 /* The map in a process that did not ask for it: threads, forks, and maps that come and go. */
 #include "nss/memory.h"
 

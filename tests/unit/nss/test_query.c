@@ -1,3 +1,4 @@
+/* LINK: nss/query.o nss/memory.o */
 /* The NSS module's question: which names it asks for and gives, and what a dead agent costs. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+/* LINK: lib/program/memory.o */
 /* Memory, or the end of the program: what it says, and how much room there is. */
 #include "lib/program/memory.h"
 

@@ -1,3 +1,4 @@
+/* LINK: lib/sandbox/sandbox.o $(SECCOMP_LIBS) */
 /* The calls that each right of a cage lets through, and those that it refuses without one. */
 #include <pthread.h>
 #include <sys/prctl.h>

@@ -1,3 +1,4 @@
+/* LINK: lib/sandbox/sandbox.o $(SECCOMP_LIBS) */
 /* The requests of a cage to the kernel, and its words where the kernel lacks a part. */
 #include <sys/prctl.h>
 #include <sys/resource.h>

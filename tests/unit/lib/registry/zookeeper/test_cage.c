@@ -1,3 +1,4 @@
+/* LINK: lib/registry/zookeeper/worker/cage.o lib/sandbox/sandbox.o $(SECCOMP_LIBS) */
 /*
  * The abilities of a process in the worker's cage. A child of its own tries each deed and reports
  * by its exit status.

@@ -1,3 +1,4 @@
+/* LINK: lib/registry/zookeeper/worker/explain.o */
 /* Lines as the client library writes them: Debian's 3.8.0, and 3.9.5 built with TLS. */
 #include <criterion/criterion.h>
 

@@ -1,3 +1,4 @@
+/* LINK: lib/registry/zookeeper/worker/cage.o */
 /* The cage's bars: servers' ports and certificate files. sandbox_enter() is the test's. */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* LINK: tests/failures/points.o */
 /*
  * Requests of the worker, with answers as the ZooKeeper client gives them: without memory it leaves
  * parts of an answer out, and the worker must not pass that on.

@@ -1,3 +1,4 @@
+/* LINK: lib/registry/zookeeper/worker/send.o lib/registry/zookeeper/worker/explain.o */
 /* The worker's main thread: how it begins, what it passes on, and when it ends. */
 #include "tests/unit/lib/registry/zookeeper/worker_stage.h"
 
