@@ -25,6 +25,7 @@
 #include "agent/life/hooks.h"
 #include "agent/core/state.h"
 #include "agent/life/main_process.h"
+#include "agent/life/meaning.h"
 #include "agent/serving/metrics.h"
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
@@ -111,23 +112,22 @@ static void on_reconsider(struct ev_loop *loop, ev_async *watcher, int events)
 
 static void on_signal(struct agent *agent, int signal_number)
 {
-	switch (signal_number) {
-	case SIGTERM:
-		agent_stop(agent, "SIGTERM");
+	char name[16];
+	snprintf(name, sizeof(name), "SIG%s", command_signal_name(signal_number));
+	switch (agent_meaning_of(agent, signal_number)) {
+	case AGENT_MEANS_STOP:
+		agent_stop(agent, name);
 		break;
-	case SIGINT:
-		agent_stop(agent, "SIGINT");
+	case AGENT_MEANS_HAND_OVER:
+		agent_quit(agent, name);
 		break;
-	case SIGHUP:
+	case AGENT_MEANS_RELOAD:
 		json_decref(agent_reload(agent));
 		break;
-	case SIGQUIT:
-		agent_quit(agent, "SIGQUIT");
-		break;
-	case SIGUSR2:
+	case AGENT_MEANS_UPGRADE:
 		agent_upgrade_begin(agent);
 		break;
-	default:
+	case AGENT_MEANS_PROGRAM:
 		if (agent->supervise) {
 			supervise_signal(agent->supervise, signal_number);
 		}
@@ -281,15 +281,6 @@ static void serve(struct agent *agent)
 	ev_run(agent->loop, 0);
 }
 
-/* While our signals are still blocked. */
-static bool is_asked_to_end(void)
-{
-	sigset_t pending;
-	sigpending(&pending);
-	return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
-		sigismember(&pending, SIGQUIT) == 1;
-}
-
 static int run(const struct command_line *line, char **argv, struct config *config,
 	struct upgrade *received)
 {
@@ -316,12 +307,12 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	ev_async_init(&agent.reconsider, on_reconsider);
 	agent.reconsider.data = &agent;
 	struct err err = ERR_INIT;
-	if (!received->document && !agent_standby_wait(config, is_asked_to_end)) {
+	if (!received->document && !agent_standby_wait(config, agent_is_asked_to_end)) {
 		file_queue_destroy(agent.files);
 		config_unref(config);
 		return 0;
 	}
-	if (agent_signals_watch(&agent, on_signal, &err) ||
+	if (agent_signals_watch(&agent, line->argv != NULL, on_signal, &err) ||
 		start(&agent, line->argv, received, &err)) {
 		log_error("agent", "cannot start: %s", err.msg);
 		agent.exit_status = agent.exit_status ? agent.exit_status : 1;
@@ -407,7 +398,7 @@ static int load_patiently(struct config **ret_config, const char *path)
 {
 	enum { TRIES = 300, PAUSE_MS = 100 };
 	int status = load(ret_config, path);
-	for (int i = 0; status && i < TRIES && !is_asked_to_end(); i++) {
+	for (int i = 0; status && i < TRIES && !agent_is_asked_to_end(NULL); i++) {
 		poll(NULL, 0, PAUSE_MS);
 		status = load(ret_config, path);
 	}
@@ -448,7 +439,7 @@ static void tune_memory(void)
 static int run_with(const struct command_line *line, char **argv)
 {
 	tune_memory();
-	agent_signals_block();
+	agent_signals_block(line->argv != NULL);
 	struct upgrade received;
 	upgrade_receive(&received);
 	if (!received.document && line->ready_fd >= 0 && fcntl(line->ready_fd, F_GETFD) < 0) {

@@ -27,8 +27,9 @@ static const char help[] =
 	"  -V, --version          the version\n"
 	"      -- CMD ARGS...     run and supervise the container's main process\n"
 	"\n"
-	"Signals: HUP reload; TERM, INT drain, deregister, exit; USR2 upgrade in\n"
-	"place; QUIT exit and leave the session to a successor. See berthd(8).\n";
+	"Signals: HUP reload; TERM, INT (with a command: stop_on) drain, deregister,\n"
+	"exit; USR2 upgrade in place; QUIT exit and leave the session to a successor.\n"
+	"See berthd(8).\n";
 
 static struct command_line leave_with(int exit_status)
 {

@@ -1,5 +1,6 @@
 #include "agent/command/command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -65,20 +66,38 @@ static const struct {
 	{ "HUP", SIGHUP },
 	{ "ILL", SIGILL },
 	{ "INT", SIGINT },
+	{ "IO", SIGIO },
 	{ "KILL", SIGKILL },
 	{ "PIPE", SIGPIPE },
+	{ "PROF", SIGPROF },
 	{ "PWR", SIGPWR },
 	{ "QUIT", SIGQUIT },
 	{ "SEGV", SIGSEGV },
+	{ "STKFLT", SIGSTKFLT },
 	{ "SYS", SIGSYS },
 	{ "TERM", SIGTERM },
 	{ "TRAP", SIGTRAP },
+	{ "URG", SIGURG },
 	{ "USR1", SIGUSR1 },
 	{ "USR2", SIGUSR2 },
+	{ "VTALRM", SIGVTALRM },
 	{ "WINCH", SIGWINCH },
 	{ "XCPU", SIGXCPU },
 	{ "XFSZ", SIGXFSZ },
 };
+
+static const char real_time_prefix[] = "RTMIN+";
+
+static int real_time_number(const char *name)
+{
+	size_t len = strlen(real_time_prefix);
+	char *end;
+	if (strncmp(name, real_time_prefix, len) != 0 || !isdigit((unsigned char)name[len])) {
+		return -1;
+	}
+	long more = strtol(name + len, &end, 10);
+	return *end || more > SIGRTMAX - SIGRTMIN ? -1 : SIGRTMIN + (int)more;
+}
 
 int command_signal_number(const char *name)
 {
@@ -87,15 +106,20 @@ int command_signal_number(const char *name)
 			return signals[i].number;
 		}
 	}
-	return -1;
+	return real_time_number(name);
 }
 
 const char *command_signal_name(int number)
 {
+	static char real_time[sizeof(real_time_prefix) + 11];
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		if (signals[i].number == number) {
 			return signals[i].name;
 		}
+	}
+	if (number >= SIGRTMIN && number <= SIGRTMAX) {
+		snprintf(real_time, sizeof(real_time), "%s%d", real_time_prefix, number - SIGRTMIN);
+		return real_time;
 	}
 	return NULL;
 }

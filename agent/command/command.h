@@ -73,7 +73,10 @@ void command_abandon(struct command *command);
  */
 bool command_wait_for_all(int64_t timeout_ms);
 
-/* "TERM" to SIGTERM and back; -1 and NULL for a signal without a name here. */
+/*
+ * "TERM" to SIGTERM and back, "RTMIN+3" too; -1 and NULL for a signal without a name here. The name
+ * of a real-time signal is there until the next call.
+ */
 int command_signal_number(const char *name);
 const char *command_signal_name(int number);
 

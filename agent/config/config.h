@@ -240,6 +240,8 @@ struct config_agent {
 	enum config_restart restart;
 	int restart_limit; /* restarts in a row; 0: any number */
 	int stop_signal;
+	char **stop_on; /* names of signals, with or without SIG */
+	size_t stop_on_count;
 	char *pre_start;       /* as written */
 	char **pre_start_argv; /* NULL: none */
 	char *post_stop;

@@ -85,6 +85,18 @@ const struct config_option config_agent_options[] = {
 		.help = "The signal that asks the supervised process to stop: QUIT for nginx, INT "
 			"for PostgreSQL. The kernel sends it too when the agent is "
 			"killed and is not process 1." },
+	{ "stop_on", LIST(agent, stop_on, stop_on_count), .verify = config_verify_stop_on,
+		.fallback = "TERM, INT",
+		.help = "The signals that stop an agent with a main process in order: its records "
+			"go first, then drain_delay passes, then the process gets stop_signal. "
+			"Images "
+			"FROM nginx or php-fpm inherit STOPSIGNAL SIGQUIT, from httpd SIGWINCH, "
+			"from haproxy SIGUSR1: such an image needs STOPSIGNAL SIGTERM, or its "
+			"signal here. HUP and USR2 keep their meanings and cannot be here. QUIT "
+			"leaves the session to a successor unless it is here, or nothing could be "
+			"left: without a state directory and on a dir registry it stops in order, "
+			"too. All others that can be caught, such as USR1 and WINCH, go to the "
+			"process." },
 	{ "restart", WORD(agent, restart, "never", "on-failure", "always"), .fallback = "never",
 		.help = "Whether a supervised process that ended is started "
 			"again, after a growing pause." },

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <regex.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -449,6 +450,28 @@ int config_find_group(const char *name, unsigned *ret_id, struct err *err)
 }
 
 /* A command needs the user's groups too, so a number is not enough. */
+/* Signals that report a mistake of the process that gets them, or are never delivered. */
+static const int not_caught[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV,
+	SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ };
+
+int config_verify_stop_on(const char *value, struct err *err)
+{
+	int number;
+	if (config_parse_signal(value, &number, err)) {
+		return BERTH_FAILED;
+	}
+	if (number == SIGHUP || number == SIGUSR2) {
+		return err_set(err, BERTH_FAILED, "%s always means %s", value,
+			number == SIGHUP ? "a reload" : "an upgrade");
+	}
+	for (size_t i = 0; i < sizeof(not_caught) / sizeof(not_caught[0]); i++) {
+		if (number == not_caught[i]) {
+			return err_set(err, BERTH_FAILED, "%s cannot ask the agent to stop", value);
+		}
+	}
+	return 0;
+}
+
 int config_verify_user(const char *value, struct err *err)
 {
 	return getpwnam(value) ? 0 : err_set(err, BERTH_FAILED, "there is no user %s here", value);

@@ -40,6 +40,8 @@ int config_verify_address_type(const char *value, struct err *err) ERR_REQUIRED(
 int config_verify_uri(const char *value, struct err *err) ERR_REQUIRED(2);
 /* Only what the list of allowed words would not help with. */
 int config_verify_check_type(const char *value, struct err *err) ERR_REQUIRED(2);
+/* The name of a signal that may mean "stop" to the agent. */
+int config_verify_stop_on(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_user(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_regex(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_method(const char *value, struct err *err) ERR_REQUIRED(2);

@@ -7,8 +7,8 @@
  * after a change that may matter to another file (agent_wake(), event.h).
  *
  *   agent.c         start, finish, agent_reconsider()
- *   life/           hooks (requests of the API), signals, reload, upgrade, standby, stop,
- *                   main_process, privileges
+ *   life/           hooks (requests of the API), signals and their meaning, reload, upgrade,
+ *                   standby, stop, main_process, privileges
  *   serving/        cache, further, api, names, outputs, metrics
  *   registration/   registry, checks, components, persistent, bridge, drain, drain_early
  *   core/           this state; event: log, history, agent_wake(); upgrade: the document that a
@@ -19,6 +19,7 @@
 
 #include <ev.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #include "agent/api/api.h"
@@ -46,11 +47,12 @@
 #include "lib/registry/registry.h"
 
 /*
- * RUNNING --TERM, INT--> DEREGISTERING --no record of ours is left--> LINGERING --drain_delay--+
+ * RUNNING --a stop-----> DEREGISTERING --no record of ours is left--> LINGERING --drain_delay--+
  * RUNNING --the main process ended--> DEREGISTERING --no record of ours is left--> DONE        |
  * any --QUIT (the session is left to a successor)--> STOPPING_PROCESS --> DONE                 |
  *                                                         ^------------------------------------+
  * RUNNING --USR2--> exec() (life/upgrade.h)
+ * life/meaning.h says which signals these are.
  */
 enum agent_phase {
 	AGENT_RUNNING,
@@ -156,6 +158,7 @@ struct agent {
 	struct timer watchdog_timer;
 	struct lasting_io signals;
 	void (*on_signal)(struct agent *agent, int signal_number);
+	sigset_t warned_of; /* signals that may have been meant to stop the container */
 	int exit_status;
 
 	bool keep_socket;

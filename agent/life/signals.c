@@ -9,33 +9,44 @@
 #include "agent/core/state.h"
 
 /* With CHLD: the successor must learn of a main process that ends during an upgrade. */
-static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, SIGWINCH,
-	SIGCHLD };
+static const int own[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, SIGWINCH, SIGCHLD };
 
-enum { NUMBER_COUNT = sizeof(numbers) / sizeof(numbers[0]) };
+/*
+ * More of them, and the real-time ones, for a main process. Not those that speak of the process
+ * that gets them: its mistakes, its limits and its terminal.
+ */
+static const int for_program[] = { SIGPWR, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG, SIGSTKFLT };
 
-static volatile sig_atomic_t arrived[NUMBER_COUNT];
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static volatile sig_atomic_t arrived[NSIG];
 static volatile sig_atomic_t wake_fd = -1;
 
-static sigset_t signal_set(void)
+static sigset_t signal_set(bool program)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		sigaddset(&set, numbers[i]);
+	for (size_t i = 0; i < COUNT(own); i++) {
+		sigaddset(&set, own[i]);
+	}
+	for (size_t i = 0; program && i < COUNT(for_program); i++) {
+		sigaddset(&set, for_program[i]);
+	}
+	for (int number = SIGRTMIN; program && number <= SIGRTMAX; number++) {
+		sigaddset(&set, number);
 	}
 	return set;
 }
 
-void agent_signals_block(void)
+void agent_signals_block(bool program)
 {
-	sigset_t set = signal_set();
+	sigset_t set = signal_set(program);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 void agent_signals_unblock(void)
 {
-	sigset_t set = signal_set();
+	sigset_t set = signal_set(true);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -48,30 +59,33 @@ static void wake_loop(void)
 static void on_arrival(int signal_number)
 {
 	int error = errno;
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		if (numbers[i] == signal_number) {
-			arrived[i] = 1;
-		}
-	}
+	arrived[signal_number] = 1;
 	wake_loop();
 	errno = error;
 }
 
+static void take(struct agent *agent, int number)
+{
+	if (!arrived[number]) {
+		return;
+	}
+	arrived[number] = 0;
+	if (number == SIGCHLD) {
+		ev_feed_signal_event(agent->loop, SIGCHLD); /* libev reaps */
+	} else {
+		agent->on_signal(agent, number);
+	}
+}
+
 static void on_wake(void *context)
 {
-	struct agent *agent = context;
 	uint64_t count;
 	(void)!read(wake_fd, &count, sizeof(count));
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		if (!arrived[i]) {
-			continue;
-		}
-		arrived[i] = 0;
-		if (numbers[i] == SIGCHLD) {
-			ev_feed_signal_event(agent->loop, SIGCHLD); /* libev reaps */
-		} else {
-			agent->on_signal(agent, numbers[i]);
-		}
+	for (size_t i = 0; i < COUNT(own); i++) {
+		take(context, own[i]);
+	}
+	for (int number = 1; number < NSIG; number++) {
+		take(context, number);
 	}
 }
 
@@ -83,9 +97,10 @@ static void before_wait(struct ev_loop *loop)
 	}
 }
 
-int agent_signals_watch(struct agent *agent,
+int agent_signals_watch(struct agent *agent, bool program,
 	void (*on_signal)(struct agent *agent, int signal_number), struct err *err)
 {
+	sigset_t set = signal_set(program);
 	struct sigaction action = { .sa_handler = on_arrival, .sa_flags = SA_RESTART };
 	sigfillset(&action.sa_mask);
 	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -96,8 +111,10 @@ int agent_signals_watch(struct agent *agent,
 	agent->on_signal = on_signal;
 	lasting_io_start(&agent->signals, agent->loop, wake_fd, "signals", on_wake, agent);
 	ev_set_loop_release_cb(agent->loop, before_wait, NULL);
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		sigaction(numbers[i], &action, NULL);
+	for (int number = 1; number < NSIG; number++) {
+		if (sigismember(&set, number) == 1) {
+			sigaction(number, &action, NULL);
+		}
 	}
 	agent_signals_unblock();
 	return 0;

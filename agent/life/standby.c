@@ -15,12 +15,13 @@
 /* Far below a second, in which it is to take over. */
 enum { PAUSE_MS = 100 };
 
-static bool wait_for(int fd, bool (*is_asked_to_end)(void))
+static bool wait_for(
+	int fd, const struct config *config, bool (*is_asked_to_end)(const struct config *config))
 {
 	int64_t watchdog_ms = notify_watchdog_interval_ms();
 	int64_t notified_ms = clock_monotonic_ms();
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-		if (is_asked_to_end()) {
+		if (is_asked_to_end(config)) {
 			return false;
 		}
 		poll(NULL, 0, PAUSE_MS);
@@ -32,7 +33,8 @@ static bool wait_for(int fd, bool (*is_asked_to_end)(void))
 	return true;
 }
 
-bool agent_standby_wait(const struct config *config, bool (*is_asked_to_end)(void))
+bool agent_standby_wait(
+	const struct config *config, bool (*is_asked_to_end)(const struct config *config))
 {
 	bool goes_on = true;
 	if (!config->bridge.standby) {
@@ -48,7 +50,7 @@ bool agent_standby_wait(const struct config *config, bool (*is_asked_to_end)(voi
 		log_info("agent", "standby: another agent uses %s", config->agent.state_dir);
 		notify_ready();
 		notify_status("standby");
-		goes_on = wait_for(fd, is_asked_to_end);
+		goes_on = wait_for(fd, config, is_asked_to_end);
 		log_info("agent", "standby: %s", goes_on ? "taking over" : "asked to end");
 	}
 	close(fd);

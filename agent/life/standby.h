@@ -13,6 +13,7 @@
  * True when no other agent has the state directory, at once if the configuration has no standby.
  * False: is_asked_to_end() became true first.
  */
-bool agent_standby_wait(const struct config *config, bool (*is_asked_to_end)(void));
+bool agent_standby_wait(
+	const struct config *config, bool (*is_asked_to_end)(const struct config *config));
 
 #endif

@@ -194,7 +194,7 @@ static void on_turn(struct ev_loop *loop, ev_idle *idle, int events)
 
 static void block(struct agent *agent)
 {
-	agent_signals_block();
+	agent_signals_block(agent->supervise != NULL);
 	ev_idle_start(agent->loop, &agent->upgrade->turn);
 	agent->upgrade->step = BLOCKED;
 }

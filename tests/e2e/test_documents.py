@@ -66,7 +66,8 @@ class Blocks(AgentTest):
         """Docker's list form; berthd takes the words behind its own as the program to run."""
         texts = [text for _, text in blocks("dockerfile")]
         self.assertEqual(len(texts), 1)
-        words = json.loads(re.fullmatch(r"ENTRYPOINT (\[.*\])\n", texts[0]).group(1))
+        form = re.fullmatch(r"ENTRYPOINT (\[.*\])\nSTOPSIGNAL SIGTERM\n", texts[0])
+        words = json.loads(form.group(1))
         self.assertEqual(words[:2], ["berthd", "--"])
         program = self.folder / "catalina.sh"
         program.write_text("#!/bin/sh\necho \"started with $*\"\n")

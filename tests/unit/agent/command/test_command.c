@@ -226,7 +226,7 @@ ParameterizedTestParameters(command, the_end_has_a_name)
 		{ "exit 255", 60000, COMMAND_EXITED, "exit status 255" },
 		{ "kill -SEGV $$", 60000, COMMAND_KILLED, "killed by SIGSEGV" },
 		{ "kill -KILL $$", 60000, COMMAND_KILLED, "killed by SIGKILL" },
-		{ "kill -40 $$", 60000, COMMAND_KILLED, "killed by signal 40" },
+		{ "kill -40 $$", 60000, COMMAND_KILLED, "killed by SIGRTMIN+6" },
 		{ "sleep 1000", 100, COMMAND_TIMED_OUT, "" },
 	};
 	return cr_make_param_array(struct ending, endings, sizeof(endings) / sizeof(endings[0]));
@@ -482,7 +482,12 @@ Test(command, names_of_limits_and_signals_lead_there_and_back)
 	cr_assert(eq(int, command_signal_number("TERM"), SIGTERM));
 	cr_assert(eq(int, command_signal_number("NONE"), -1));
 	cr_assert(eq(str, (char *)command_signal_name(SIGHUP), "HUP"));
-	cr_assert(eq(ptr, (void *)command_signal_name(64), NULL));
+	cr_assert(eq(int, command_signal_number("RTMIN+3"), SIGRTMIN + 3));
+	cr_assert(eq(str, (char *)command_signal_name(SIGRTMIN + 3), "RTMIN+3"));
+	cr_assert(eq(int, command_signal_number("RTMIN+"), -1));
+	cr_assert(eq(int, command_signal_number("RTMIN+3x"), -1));
+	cr_assert(eq(int, command_signal_number("RTMIN+100"), -1));
+	cr_assert(eq(ptr, (void *)command_signal_name(SIGRTMAX + 1), NULL));
 }
 
 /* Fields 1 to 52 of /proc/PID/stat, all 7 but the three that count. */

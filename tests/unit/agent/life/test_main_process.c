@@ -127,16 +127,3 @@ LIFE(main_process, an_agent_that_stops_does_not_start_it_again,
 	cr_expect_eq(life_wait(life), 128 + SIGKILL);
 	cr_expect_not(life_logs(life, "restarting"));
 }
-
-LIFE(main_process, a_quit_stops_it_and_leaves_the_record,
-	"restart = always\ndrain_delay = 1h\n" LIFE_COMPONENT("a"))
-{
-	start(life, "exec sleep 1000");
-	LIFE_UNTIL(life_is_ready(life));
-	cr_assert_eq(kill(life->pid, SIGQUIT), 0);
-	cr_expect_str_eq(life_told(life), "STOPPING=1");
-	cr_expect_eq(life_wait(life), 128 + SIGTERM);
-	cr_expect(life_logs(life, "SIGQUIT: leaving the session to a successor"));
-	cr_expect_not(life_logs(life, "component a: registered ->"));
-	cr_expect_not(life_logs(life, "restarting"));
-}

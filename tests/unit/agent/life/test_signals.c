@@ -25,7 +25,7 @@ Test(signals, arrive_after_the_kernel_refused_to_watch_for_them)
 {
 	struct err err = ERR_INIT;
 	agent.loop = ev_loop_new(EVFLAG_AUTO);
-	cr_assert_eq(agent_signals_watch(&agent, on_signal, &err), 0, "%s", err.msg);
+	cr_assert_eq(agent_signals_watch(&agent, false, on_signal, &err), 0, "%s", err.msg);
 	/* As libev does it when epoll_ctl() has failed. */
 	ev_io_stop(agent.loop, &agent.signals.io);
 	ev_feed_event(agent.loop, &agent.signals.io, EV_ERROR | EV_READ | EV_WRITE);
@@ -62,7 +62,7 @@ Test(signals, wake_the_loop_when_the_kernel_refuses_a_descriptor)
 	ev_io io;
 	ev_timer timer;
 	agent.loop = ev_loop_new(EVFLAG_AUTO);
-	cr_assert_eq(agent_signals_watch(&agent, on_signal, &err), 0, "%s", err.msg);
+	cr_assert_eq(agent_signals_watch(&agent, false, on_signal, &err), 0, "%s", err.msg);
 	ev_timer_init(&timer, note_time, 30., 0.);
 	timer.data = &late;
 	ev_timer_start(agent.loop, &timer);
@@ -115,7 +115,7 @@ static void watch(void)
 {
 	struct err err = ERR_INIT;
 	agent.loop = ev_default_loop(EVFLAG_AUTO);
-	cr_assert_eq(agent_signals_watch(&agent, count_arrival, &err), 0, "%s", err.msg);
+	cr_assert_eq(agent_signals_watch(&agent, false, count_arrival, &err), 0, "%s", err.msg);
 }
 
 static void end(void)
@@ -139,7 +139,7 @@ static void expect_blocked(bool blocked)
 
 Test(signals, arrive_once_when_they_are_no_longer_blocked)
 {
-	agent_signals_block();
+	agent_signals_block(false);
 	expect_blocked(true);
 	for (size_t i = 0; i < OURS; i++) {
 		raise(ours[i]);
@@ -155,7 +155,7 @@ Test(signals, arrive_once_when_they_are_no_longer_blocked)
 	ev_run(agent.loop, EVRUN_NOWAIT);
 	cr_expect_eq(arrivals[SIGUSR2], 2);
 	cr_expect_eq(arrivals[SIGUSR1], 1);
-	agent_signals_block();
+	agent_signals_block(false);
 	expect_blocked(true);
 	agent_signals_unblock();
 	expect_blocked(false);
@@ -199,7 +199,7 @@ Test(signals, a_child_that_ends_is_reaped)
 	int status = -1;
 	ev_child child;
 	watch();
-	agent_signals_block();
+	agent_signals_block(false);
 	pid_t pid = fork();
 	if (pid == 0) {
 		_exit(3);
@@ -218,9 +218,9 @@ Test(signals, without_a_descriptor_for_them_the_agent_cannot_start)
 {
 	struct err err = ERR_INIT;
 	agent.loop = ev_loop_new(EVFLAG_AUTO);
-	agent_signals_block();
+	agent_signals_block(false);
 	failing_arm("eventfd", 1, EMFILE);
-	cr_expect_eq(agent_signals_watch(&agent, count_arrival, &err), BERTH_FAILED);
+	cr_expect_eq(agent_signals_watch(&agent, false, count_arrival, &err), BERTH_FAILED);
 	cr_expect(failing_disarm());
 	cr_expect_str_eq(err.msg, "cannot make a descriptor for signals: Too many open files");
 	err_clear(&err);

@@ -50,8 +50,9 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return 0;
 }
 
-static bool is_asked_to_end(void)
+static bool is_asked_to_end(const struct config *config)
 {
+	cr_assert_eq(config, &stage.config);
 	return stage.asked_after >= 0 && stage.pauses >= stage.asked_after;
 }
 
