@@ -108,16 +108,15 @@ class InOrder(Case):
         self.assert_gone(agent)
 
     def test_before_the_loop_runs(self):
-        agent = self.trapping({"TERM": "exit 0", "PWR": ""}, stop_on="USR1")
-        pending = {signal.SIGUSR1, signal.SIGPWR}
+        agent = self.web_agent(command=["/bin/sleep", "1000"],
+            extra={"agent": {"stop_on": "USR1"}})
 
         def send_first():
-            signal.pthread_sigmask(signal.SIG_BLOCK, pending)
-            for number in pending:
-                os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            os.kill(os.getpid(), signal.SIGUSR1)
 
         agent.start(wait=False, preexec_fn=send_first)
-        self.assertEqual(agent.wait(), 0, agent.read_log())
+        self.assertEqual(agent.wait(), 128 + signal.SIGTERM, agent.read_log())
         self.assert_gone(agent)
         self.assertIn("stopping: SIGUSR1", agent.read_log())
 
