@@ -157,6 +157,18 @@ static enum announce_action decide_down""",
         "		entry->true_at_ms = clock_monotonic_ms() + 0 * heard_ms;",
     ),
     Bug(
+        "a doubted value counts as true until the registry goes away",
+        "agent/cache/entry.c",
+        "	if (entry->state == CACHE_LIVE) {\n		entry->true_at_ms = heard_ms;",
+        "	if (entry->state >= CACHE_DOUBTED) {\n		entry->true_at_ms = heard_ms;",
+    ),
+    Bug(
+        "a first list ends no doubt of what it lacks",
+        "agent/cache/entry.c",
+        "		end_doubts(list, next);",
+        "		(void)end_doubts;",
+    ),
+    Bug(
         "a HIT needs no confirmation",
         "agent/cache/heard.c",
         "bool confirmed = heard_ms >= not_before_ms;",

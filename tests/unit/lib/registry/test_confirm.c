@@ -381,6 +381,39 @@ Test(registry_confirm, a_follower_takes_over_the_doubt_about_its_leader)
 	answer_clear(&seen);
 }
 
+/* The list of /t/a is empty, since /t/a is absent, since the list of /t lacks it. */
+Test(registry_confirm, a_follower_takes_over_the_doubt_about_the_leader_of_its_leader)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct answer below = { 0 };
+	size_t lost = 0;
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	struct registry_watch *parent = registry_watch(
+		registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	struct registry_watch *data = registry_watch(
+		registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_CHILDREN, answer_take, &below);
+	client_wait_calls(&below, 1);
+	memory_set_heard_ms(registry, 100);
+	memory_on_task(registry, lose_lists, &lost);
+	memory_put(registry, "/t/a", "new");
+	client_wait(is_counted, &lost);
+	memory_set_heard_ms(registry, 200);
+	registry_unwatch(data);
+	registry_unwatch(parent);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	memory_on_task(registry, NULL, NULL);
+	client_wait_calls(&below, 2);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&seen);
+	answer_clear(&below);
+}
+
 /* Reads of /b and lists get no answer. */
 static void lose_b_and_lists(void *context, const struct registry_task *task, struct err *err)
 {
