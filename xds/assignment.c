@@ -49,8 +49,8 @@ void assignment_add(struct assignment *assignment, const struct member *member, 
 			continue;
 		}
 		struct assignment_endpoint endpoint = { .port = from->port,
-			.weight = member->weight,
-			.health = member->health,
+			.weight = member->weight > 0 ? member->weight : 1,
+			.health = member->weight > 0 ? member->health : RENDER_HEALTH_DRAINING,
 			.arrival = (uint32_t)assignment->count,
 			.locality = find_locality(assignment, member_zone(member), rank) };
 		text_printf(endpoint.host, sizeof(endpoint.host), "%s", member_host(member, from));
@@ -58,7 +58,7 @@ void assignment_add(struct assignment *assignment, const struct member *member, 
 			assignment->endpoints, assignment->count, sizeof(*assignment->endpoints));
 		assignment->endpoints[assignment->count++] = endpoint;
 	}
-	assignment->instances += assignment->count > before;
+	assignment->instances += assignment->count > before && member->weight > 0;
 	assignment->left_out += member->left_out;
 }
 
@@ -72,17 +72,23 @@ static int by_address(const void *a, const void *b)
 	return order != 0 ? order : (left->port > right->port) - (left->port < right->port);
 }
 
-/* By address, then in the order of the records. */
-static int by_arrival(const void *a, const void *b)
+static bool is_draining(const struct assignment_endpoint *endpoint)
+{
+	return endpoint->health == RENDER_HEALTH_DRAINING;
+}
+
+/* By address; of the same one the first that takes traffic, then in the order of the records. */
+static int by_merit(const void *a, const void *b)
 {
 	const struct assignment_endpoint *left = a;
 	const struct assignment_endpoint *right = b;
 	int order = by_address(a, b);
+	order = order != 0 ? order : is_draining(left) - is_draining(right);
 	return order != 0 ? order
 			  : (left->arrival > right->arrival) - (left->arrival < right->arrival);
 }
 
-/* Of an address that several records have, the first one in the order of the paths counts. */
+/* Of an address that several records have, the first one in that order counts. */
 static void remove_repeated(struct assignment *assignment)
 {
 	size_t kept = 0;
@@ -144,9 +150,10 @@ static void count_endpoints(struct assignment *assignment)
 		locality.first = at;
 		locality.weight = 0;
 		while (at < assignment->count && assignment->endpoints[at].locality == i) {
-			locality.weight += assignment->endpoints[at].weight;
-			at++;
+			const struct assignment_endpoint *endpoint = &assignment->endpoints[at++];
+			locality.weight += is_draining(endpoint) ? 0 : endpoint->weight;
 		}
+		locality.weight = locality.weight > 0 ? locality.weight : 1;
 		locality.count = at - locality.first;
 		if (locality.count == 0) {
 			free(locality.zone);
@@ -183,7 +190,7 @@ void assignment_complete(struct assignment *assignment, const char *own_zone)
 		return;
 	}
 	spare_degraded(assignment);
-	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints), by_arrival);
+	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints), by_merit);
 	remove_repeated(assignment);
 	order_localities(assignment, own_zone);
 	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints),

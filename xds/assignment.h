@@ -1,6 +1,7 @@
 /*
  * A set of endpoints as load balancers take it: localities with priorities, each with endpoints
- * that have weight and health. Pure.
+ * that have weight and health. Pure. An endpoint without traffic (weight 0)
+ * has weight 1 and drains.
  *
  * A record's zone, REGION/ZONE/SUB_ZONE, is its locality. With a preference for the own zone, the
  * localities have priorities by nearness: the more elements of the own zone they share, the
@@ -31,7 +32,7 @@ struct assignment_locality {
 	unsigned rank;
 	unsigned tier;
 	unsigned priority;
-	unsigned weight; /* the sum of its endpoints' */
+	unsigned weight; /* the sum of those endpoints' that do not drain; at least 1 */
 	size_t first;    /* of its endpoints */
 	size_t count;
 };
@@ -41,7 +42,7 @@ struct assignment {
 	size_t locality_count;
 	struct assignment_endpoint *endpoints; /* by locality, then by address */
 	size_t count;
-	size_t instances; /* records with at least one endpoint in the set */
+	size_t instances; /* records with at least one endpoint in the set, and a weight */
 	size_t left_out;  /* addresses that cannot be sent */
 };
 

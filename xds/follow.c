@@ -244,7 +244,7 @@ static void count_instance(void *context, const char *path, const struct member 
 	struct counting *counting = context;
 	bool offers = false;
 	(void)path;
-	for (size_t i = 0; !offers && i < member->count; i++) {
+	for (size_t i = 0; !offers && member->weight > 0 && i < member->count; i++) {
 		offers = member_offers(member, &member->endpoints[i], counting->service);
 	}
 	counting->instances += offers;

@@ -91,7 +91,7 @@ static struct member *put_together(const struct parts *parts, const struct recor
 	size_t endpoint_bytes = parts->count * sizeof(*parts->endpoints);
 	struct member *member = memory_must(
 		malloc(sizeof(*member) + endpoint_bytes + parts->texts.len));
-	*member = (struct member){ .weight = render_server_weight(record),
+	*member = (struct member){ .weight = render_weight(record),
 		.health = render_health(record),
 		.count = (uint32_t)parts->count,
 		.left_out = (uint32_t)parts->left_out };

@@ -24,7 +24,7 @@ struct member_endpoint {
 
 /* One allocation: there are many, which stay. */
 struct member {
-	unsigned weight;           /* the attribute `weight`: 1 to 256; 1 without */
+	unsigned weight;           /* the attribute `weight`; see render_weight() */
 	enum render_health health; /* the attribute `berth:health` */
 	uint32_t count;
 	uint32_t left_out; /* addresses that cannot be sent */

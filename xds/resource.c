@@ -194,9 +194,9 @@ void resource_encode(struct buffer *out, enum resource_type type, const char *na
 
 static json_t *endpoint_json(const struct assignment_endpoint *endpoint)
 {
-	json_t *json = json_pack("{s:{s:{s:{s:s, s:i}}}, s:i}", "endpoint", "address",
+	json_t *json = json_pack("{s:{s:{s:{s:s, s:i}}}, s:I}", "endpoint", "address",
 		"socket_address", "address", endpoint->host, "port_value", (int)endpoint->port,
-		"load_balancing_weight", (int)endpoint->weight);
+		"load_balancing_weight", (json_int_t)endpoint->weight);
 	if (endpoint->health != RENDER_HEALTH_UNKNOWN) {
 		json_object_set_new(
 			json, "health_status", json_string(render_health_word(endpoint->health)));
@@ -221,8 +221,8 @@ static json_t *locality_json(
 		json_array_append_new(
 			endpoints, endpoint_json(&assignment->endpoints[locality->first + i]));
 	}
-	json_t *json = json_pack("{s:o, s:o, s:i}", "locality", zone, "lb_endpoints", endpoints,
-		"load_balancing_weight", (int)locality->weight);
+	json_t *json = json_pack("{s:o, s:o, s:I}", "locality", zone, "lb_endpoints", endpoints,
+		"load_balancing_weight", (json_int_t)locality->weight);
 	if (locality->priority > 0) {
 		json_object_set_new(json, "priority", json_integer(locality->priority));
 	}

@@ -21,6 +21,7 @@ struct place {
 	char *path;
 	bool known; /* there is an answer, which may be an error */
 	bool stale;
+	bool serving; /* a member is there whose weight is not 0 */
 	int64_t age_ms;
 	char *items; /* without the brackets around them, and without commas at the ends */
 	size_t len;
@@ -77,7 +78,7 @@ static size_t decide(struct further *further)
 	for (size_t i = 0; i < further->count; i++) {
 		const struct place *place = &further->places[i];
 		paths[i].confirmed = place->known && !place->stale;
-		paths[i].instances = place->len > 0;
+		paths[i].instances = place->serving;
 	}
 	size_t used = failover_decide(&further->failover, paths, further->count, 1,
 		options->failover_hold_ms, further->query.now_ms);
@@ -175,6 +176,7 @@ static void take(struct further *further, const struct cache_answer *answer)
 	place->age_ms = cache_answer_age_ms(cache, answer, now_ms);
 	if (!answer->err) {
 		place->known = true;
+		place->serving = answer->serving;
 		keep_items(place, answer, further->filter->text);
 		return;
 	}
@@ -187,7 +189,7 @@ static bool is_enough(const struct further *further)
 {
 	bool found = false;
 	for (size_t i = 0; i < further->at; i++) {
-		found = found || further->places[i].len > 0;
+		found = found || further->places[i].serving;
 	}
 	/* The nearest path decides alone while it is not known. */
 	return further->at > 0 &&

@@ -1,5 +1,6 @@
 #include "agent/cache/body.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static const unsigned *tier_of(
 }
 
 static void write_address(const char *path, const struct record_endpoint *endpoint,
-	const json_t *address, bool text, const unsigned *tier, struct buffer *out)
+	const json_t *address, bool text, const char *last_members, struct buffer *out)
 {
 	if (text) {
 		char *line = NULL;
@@ -65,11 +66,29 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 	write_json_string(out, endpoint->address_type);
 	buffer_append_text(out, ",\"address\":");
 	(void)json_text_append(out, address, JSON_COMPACT);
-	if (tier) {
-		buffer_printf(out, ",\"tier\":%u", *tier);
-	}
+	buffer_append_text(out, last_members);
 	buffer_append_text(out, "}");
 	json_make_visible(out, start);
+}
+
+/* The members that each endpoint of a record has behind its address. */
+static void write_last_members(
+	char *out, size_t size, const struct record *record, const unsigned *tier)
+{
+	unsigned weight;
+	int len = 0;
+	out[0] = '\0';
+	if (render_weight_read(&weight, record)) {
+		len = snprintf(out, size, ",\"weight\":%u", weight);
+	}
+	if (tier) {
+		snprintf(out + len, size - (size_t)len, ",\"tier\":%u", *tier);
+	}
+}
+
+static void note_serving(struct cache_build *build, size_t start, const struct record *record)
+{
+	build->serving = build->serving || (build->out.len > start && render_weight(record) > 0);
 }
 
 static void note_part(struct cache_build *build, size_t start, const unsigned *tier)
@@ -91,6 +110,7 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 	struct buffer *out = &build->out;
 	size_t start = out->len;
 	unsigned room;
+	char last_members[48];
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
 		allocated_code(
@@ -98,6 +118,7 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 		return;
 	}
 	const unsigned *tier = tier_of(record, filter, &room);
+	write_last_members(last_members, sizeof(last_members), record, tier);
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		struct record_endpoint endpoint = record_endpoint(record, i);
 		size_t index;
@@ -105,10 +126,12 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 		if (record_endpoint_matches(
 			    &endpoint, filter->api, filter->protocol, filter->scope)) {
 			json_array_foreach (endpoint.addresses, index, address) {
-				write_address(path, &endpoint, address, filter->text, tier, out);
+				write_address(
+					path, &endpoint, address, filter->text, last_members, out);
 			}
 		}
 	}
+	note_serving(build, start, record);
 	note_part(build, start, tier);
 	record_free(record);
 }
@@ -132,6 +155,7 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 		.tiers = tier != NULL };
 	struct err ignored = ERR_INIT; /* the buffer has failed, too: seen at the end */
 	(void)!render_write_items(&build->out, &picture, &options, &build->items, &ignored);
+	note_serving(build, start, record);
 	note_part(build, start, tier);
 	record_free(record);
 }

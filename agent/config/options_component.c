@@ -64,6 +64,8 @@ const struct config_option config_component_options[] = {
 	{ "attribute", PAIRS(component, attributes, attribute_count), .prose = true,
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
 		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. "
+			"weight is its share where load is balanced, 0 to 65535: 1 without, and "
+			"0 takes no traffic. "
 			"Hadoop reads yarn:ip, yarn:hostname and yarn:component. Without path, "
 			"they have ${berth.ip}, ${berth.hostname} and the component's name when "
 			"they are not given, and are left out when they are empty; a record with "

@@ -310,10 +310,25 @@ static void default_attributes(struct config_component *component)
 	default_attribute(component, "yarn:component", component->component_name);
 }
 
+/* Load balancers read it: see render_weight_read(). */
+static void doubt_weight(struct config_builder *builder, const struct config_section *section)
+{
+	const char *weight = config_given(section, "attribute.weight");
+	size_t digits = strspn(weight, "0123456789");
+	struct err err = ERR_INIT;
+	if (*weight && (weight[digits] || digits > 5 || atol(weight) > UINT16_MAX)) {
+		err_set(&err, BERTH_FAILED,
+			"is no number from 0 to 65535, and so counts as 1 where load is balanced");
+		config_warn(
+			builder, section, config_section_find(section, "attribute.weight"), &err);
+	}
+}
+
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
 {
 	default_id(builder, section, component);
+	doubt_weight(builder, section);
 	resolve_path(builder, section, component);
 	if (config_lacks(section, "path")) {
 		default_attributes(component);

@@ -19,18 +19,6 @@ bool names_attribute_is(const struct record *record, const char *attribute, cons
 	return text && record_text_is_label(text, label);
 }
 
-/* An attribute that holds a number from 0 to 65535, as a number or as text. */
-static uint16_t small_number(const struct record *record, const char *name)
-{
-	const json_t *value = record_attribute(record, name);
-	long number = json_is_integer(value) ? (long)json_integer_value(value) : -1;
-	const char *text = json_string_value(value);
-	if (text && *text && strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text)) {
-		number = atol(text);
-	}
-	return number >= 0 && number <= UINT16_MAX ? (uint16_t)number : 0;
-}
-
 static bool has_address(const struct names_answer *answer, const struct names_address *address)
 {
 	for (size_t i = 0; i < answer->address_count; i++) {
@@ -140,9 +128,10 @@ static void own_addresses(struct names_answer *own, const struct record *record)
 
 struct visit {
 	struct names_collector *collector;
-	const struct record *record;
 	const char *path;
 	struct names_answer own; /* addresses of this record alone */
+	uint16_t priority;
+	uint16_t weight;
 };
 
 /* A writer may have put any text there; one name that DNS cannot hold would cut the whole reply. */
@@ -218,8 +207,8 @@ static void visit_port(
 	struct visit *visit = context;
 	char name[NAMES_NAME_BYTES];
 	struct names_target found = {
-		.priority = small_number(visit->record, "priority"),
-		.weight = small_number(visit->record, "weight"),
+		.priority = visit->priority,
+		.weight = visit->weight,
 		.port = target->port,
 		.name = name,
 		.from = visit->collector->answer->path_count,
@@ -243,7 +232,13 @@ static void visit_port(
 void names_collect(struct names_collector *collector, const char *path, const struct record *record)
 {
 	struct names_answer *answer = collector->answer;
-	struct visit visit = { collector, record, path, { .status = NAMES_FOUND } };
+	unsigned priority = 0;
+	(void)record_small_number(&priority, record, "priority");
+	struct visit visit = { .collector = collector,
+		.path = path,
+		.own = { .status = NAMES_FOUND },
+		.priority = (uint16_t)priority,
+		.weight = (uint16_t)render_weight(record) };
 	own_addresses(&visit.own, record);
 	for (size_t i = 0; i < visit.own.address_count; i++) {
 		add_address(answer, &visit.own.addresses[i]);
@@ -257,8 +252,9 @@ void names_collect(struct names_collector *collector, const char *path, const st
 	answer->paths = allocate_grow(answer->paths, answer->path_count, sizeof(*answer->paths));
 	answer->origins = allocate_grow(
 		answer->origins, answer->path_count, sizeof(*answer->origins));
-	answer->origins[answer->path_count] = (struct names_origin){ .zone = allocate_text(
-									     render_zone(record)) };
+	answer->origins[answer->path_count] = (struct names_origin){
+		.zone = allocate_text(render_zone(record)), .weight = visit.weight
+	};
 	answer->paths[answer->path_count++] = allocate_text(path);
 }
 
@@ -353,7 +349,8 @@ void names_each_key(const char *path, const struct record *record,
 
 /* ---- further paths ---- */
 
-bool names_answer_offers(const struct names_answer *answer)
+/* Is there an address, an alias or a target in it? */
+static bool offers(const struct names_answer *answer)
 {
 	return answer->address_count > 0 || answer->target_count > 0 || answer->alias;
 }
@@ -361,7 +358,7 @@ bool names_answer_offers(const struct names_answer *answer)
 void names_answer_add(struct names_answer *answer, struct names_answer *further, unsigned rank)
 {
 	size_t first = answer->path_count;
-	if (answer->alias || (further->alias && names_answer_offers(answer))) {
+	if (answer->alias || (further->alias && offers(answer))) {
 		return;
 	}
 	for (size_t i = 0; i < further->path_count; i++) {
@@ -370,7 +367,8 @@ void names_answer_add(struct names_answer *answer, struct names_answer *further,
 		answer->origins = allocate_grow(
 			answer->origins, answer->path_count, sizeof(*answer->origins));
 		answer->origins[answer->path_count] = (struct names_origin){ .rank = rank,
-			.zone = allocate_text(further->origins[i].zone) };
+			.zone = allocate_text(further->origins[i].zone),
+			.weight = further->origins[i].weight };
 		answer->paths[answer->path_count++] = allocate_text(further->paths[i]);
 	}
 	for (size_t i = 0; i < further->address_count; i++) {
@@ -392,6 +390,38 @@ void names_answer_add(struct names_answer *answer, struct names_answer *further,
 	}
 	answer->alias = further->alias ? allocate_text(further->alias) : NULL;
 	answer->status = further->status == NAMES_FOUND ? NAMES_FOUND : answer->status;
+}
+
+bool names_answer_serves(const struct names_answer *answer)
+{
+	bool serves = false;
+	for (size_t i = 0; i < answer->target_count; i++) {
+		serves = serves || answer->targets[i].weight > 0;
+	}
+	for (size_t i = 0; i < answer->address_count; i++) {
+		serves = serves || answer->origins[answer->addresses[i].from].weight > 0;
+	}
+	for (size_t i = 0; answer->alias && i < answer->path_count; i++) {
+		serves = serves || answer->origins[i].weight > 0;
+	}
+	return serves;
+}
+
+void names_scale_weights(struct names_answer *answer)
+{
+	unsigned lightest = UINT16_MAX;
+	unsigned heaviest = 0;
+	for (size_t i = 0; i < answer->target_count; i++) {
+		unsigned weight = answer->targets[i].weight;
+		lightest = weight > 0 && weight < lightest ? weight : lightest;
+		heaviest = weight > heaviest ? weight : heaviest;
+	}
+	for (size_t i = 0; lightest < heaviest && i < answer->target_count; i++) {
+		struct names_target *target = &answer->targets[i];
+		target->weight = (uint16_t)(heaviest <= UINT8_MAX
+				? target->weight * (UINT8_MAX + 1U)
+				: render_weight_share(target->weight, heaviest, UINT16_MAX));
+	}
 }
 
 /* ---- the end of an answer ---- */

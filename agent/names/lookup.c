@@ -338,7 +338,7 @@ static struct failover_path know(const struct place *place)
 {
 	bool settled = place->answer.status == NAMES_FOUND || place->answer.status == NAMES_ABSENT;
 	return (struct failover_path){ .confirmed = settled && !place->evaluation.stale,
-		.instances = names_answer_offers(&place->answer) };
+		.instances = names_answer_serves(&place->answer) };
 }
 
 static void evaluate_at(struct names_lookups *lookups, const char *name, const char *root,
@@ -428,6 +428,7 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 		place.answer.pointer_count == 0) {
 		pending = !add_further(lookups, name, &place, wait, &alone);
 	}
+	names_scale_weights(&place.answer);
 	names_answer_finish(&lookups->answer);
 	lookups->answer = place.answer;
 	if (pending && wait && !enter(wait, place.evaluation.cache)) {

@@ -83,12 +83,13 @@ struct names_address {
 struct names_origin {
 	unsigned rank; /* 0: where the name means; 1: at the first path of a failover … */
 	char *zone;    /* its berth:zone; "" without */
+	unsigned weight;
 };
 
 /* One endpoint address with a port. */
 struct names_target {
 	uint16_t priority;
-	uint16_t weight;
+	uint16_t weight; /* in a complete answer that of SRV: see names_scale_weights() */
 	uint16_t port;
 	char *name;                   /* a host name without trailing dot */
 	struct names_address address; /* of the name, when it is one of ours; family 0: none */
@@ -128,8 +129,14 @@ uint16_t *names_priorities(const struct names_answer *answer, const char *zone);
  * added to nothing.
  */
 void names_answer_add(struct names_answer *answer, struct names_answer *further, unsigned rank);
-/* Is there an address, an alias or a target in it? */
-bool names_answer_offers(const struct names_answer *answer);
+/* Is there an address, an alias or a target in it whose record has a weight other than 0? */
+bool names_answer_serves(const struct names_answer *answer);
+/*
+ * The weights of records become those of SRV, once all parts are together. HAProxy takes a 256th of
+ * SRV's weight, rounded up, so that 1 and 3 would be the same: they become 256 and 768. Where all
+ * that are not 0 are the same, they stay.
+ */
+void names_scale_weights(struct names_answer *answer);
 
 /*
  * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,

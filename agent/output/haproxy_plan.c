@@ -18,6 +18,7 @@ static const char backup_mark[] = "backup:";
 struct reading {
 	struct haproxy_servers servers;
 	const char *from;
+	unsigned heaviest;
 };
 
 static const char *read_item(void *context, const struct render_item *item)
@@ -32,7 +33,7 @@ static const char *read_item(void *context, const struct render_item *item)
 	servers->items = allocate_grow(servers->items, servers->count, sizeof(*servers->items));
 	struct haproxy_server *server = &servers->items[servers->count++];
 	server->port = item->target.port;
-	server->weight = render_server_weight(item->record);
+	server->weight = render_haproxy_weight(item->weight, reading->heaviest);
 	server->tier = item->tier;
 	server->backup = false;
 	snprintf(server->host, sizeof(server->host), "%s", item->target.host);
@@ -69,7 +70,7 @@ static void mark_backups(struct haproxy_servers *servers)
 void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct render_picture *picture,
 	const struct render_filter *filter, struct render_result *ret_result)
 {
-	struct reading reading = { .from = picture->from };
+	struct reading reading = { .from = picture->from, .heaviest = render_heaviest(picture) };
 	render_each(picture, filter, read_item, &reading, ret_result);
 	mark_backups(&reading.servers);
 	if (reading.servers.count > 0) {

@@ -104,6 +104,9 @@ static json_t *endpoint_json(const struct render_item *item, bool tiers)
 	if (!render_server_problem(item)) {
 		json_object_set_new(json, "port", json_integer(item->target.port));
 	}
+	if (item->weighted) {
+		json_object_set_new(json, "weight", json_integer(item->weight));
+	}
 	if (tiers) {
 		json_object_set_new(json, "tier", json_integer(item->tier));
 	}

@@ -1,5 +1,6 @@
 #include "lib/record/record.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,22 @@ const char *record_persistence(const struct record *record)
 const json_t *record_attribute(const struct record *record, const char *name)
 {
 	return json_object_get(record->json, name);
+}
+
+bool record_small_number(unsigned *ret_number, const struct record *record, const char *name)
+{
+	enum { DIGITS = 5 };
+	const json_t *value = record_attribute(record, name);
+	const char *text = json_string_value(value);
+	json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
+	if (text && *text && strlen(text) <= DIGITS && strspn(text, "0123456789") == strlen(text)) {
+		number = atol(text);
+	}
+	if (number < 0 || number > UINT16_MAX) {
+		return false;
+	}
+	*ret_number = (unsigned)number;
+	return true;
 }
 
 const json_t *record_json(const struct record *record)

@@ -100,6 +100,8 @@ const char *record_id(const struct record *record);          /* yarn:id */
 const char *record_persistence(const struct record *record); /* yarn:persistence */
 /* The value of any attribute, NULL when absent. Borrowed. */
 const json_t *record_attribute(const struct record *record, const char *name);
+/* An attribute from 0 to 65535, as a number or as text; false where there is no such number. */
+bool record_small_number(unsigned *ret_number, const struct record *record, const char *name);
 /* The whole record as JSON, in the one spelling above; borrowed, not to be changed. */
 const json_t *record_json(const struct record *record);
 

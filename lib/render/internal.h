@@ -22,9 +22,12 @@ struct render {
 	struct buffer *out;
 	size_t items;                       /* printed so far */
 	unsigned nearest;                   /* the tier of the first of them */
+	unsigned heaviest;                  /* haproxy: the weight of the heaviest member */
 	struct buffer list;                 /* env: all items in one line */
 	struct render_locality *localities; /* envoy */
 	size_t locality_count;
+	struct render_endpoint *endpoints;
+	size_t endpoint_count;
 };
 
 struct render_writer {
@@ -44,8 +47,6 @@ extern const struct render_writer render_env;
 
 /* Appends a JSON string. */
 void render_json_string(struct buffer *out, const char *text);
-/* The record's attribute `weight`, 1 to 256; 0 when it has none. */
-unsigned render_weight(const struct record *record);
 /* The host as a part of host:port: IPv6 in brackets. */
 void render_host(struct buffer *out, const struct record_target *target);
 

@@ -1,6 +1,6 @@
 #include "lib/render/locality.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 static const char *attribute(const struct record *record, const char *name)
@@ -22,6 +22,23 @@ const char *render_health_word(enum render_health health)
 	return health == RENDER_HEALTH_DRAINING    ? "DRAINING"
 		: health == RENDER_HEALTH_DEGRADED ? "DEGRADED"
 						   : NULL;
+}
+
+bool render_weight_read(unsigned *ret_weight, const struct record *record)
+{
+	return record_small_number(ret_weight, record, "weight");
+}
+
+unsigned render_weight(const struct record *record)
+{
+	unsigned weight = 1;
+	(void)render_weight_read(&weight, record);
+	return weight;
+}
+
+unsigned render_weight_share(unsigned weight, unsigned heaviest, unsigned most)
+{
+	return heaviest == 0 ? 0 : (unsigned)(((uint64_t)weight * most + heaviest - 1) / heaviest);
 }
 
 const char *render_zone(const struct record *record)

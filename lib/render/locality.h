@@ -1,5 +1,5 @@
 /*
- * The zone and the health of a record, as load balancers take them. Pure.
+ * The zone, the health and the weight of a record, as load balancers take them. Pure.
  *
  * A zone is the attribute berth:zone, REGION/ZONE/SUB_ZONE; the more of its elements it shares with
  * the own one, the nearer it is.
@@ -7,6 +7,7 @@
 #ifndef LIB_RENDER_LOCALITY_H
 #define LIB_RENDER_LOCALITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/record/record.h"
@@ -22,6 +23,19 @@ enum render_health {
 enum render_health render_health(const struct record *record);
 /* "DRAINING", "DEGRADED"; NULL for RENDER_HEALTH_UNKNOWN. */
 const char *render_health_word(enum render_health health);
+
+/*
+ * The attribute `weight`, as a number or as text: from 0, which takes no traffic, to 65535. False
+ * where there is no such number.
+ */
+bool render_weight_read(unsigned *ret_weight, const struct record *record);
+/* The same, and 1 where there is none. */
+unsigned render_weight(const struct record *record);
+/*
+ * A weight's share of `most`, which the heaviest one of the set gets; rounded up, so that only 0
+ * becomes 0.
+ */
+unsigned render_weight_share(unsigned weight, unsigned heaviest, unsigned most);
 
 /* The attribute berth:zone; "" without. Borrowed from the record. */
 const char *render_zone(const struct record *record);

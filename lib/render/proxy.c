@@ -21,6 +21,7 @@ static bool is_backup(struct render *render, const struct render_item *item)
 static void haproxy_head(struct render *render)
 {
 	const char *backend = render->options->backend;
+	render->heaviest = render_heaviest(render->picture);
 	if (backend && *backend) {
 		buffer_printf(render->out, "backend %s\n", backend);
 	}
@@ -41,9 +42,9 @@ static const char *haproxy_item(struct render *render, const struct render_item 
 	buffer_printf(render->out, "    server %s ", name);
 	render_host(render->out, &item->target);
 	buffer_printf(render->out, ":%u", item->target.port);
-	unsigned weight = render_weight(item->record);
-	if (weight) {
-		buffer_printf(render->out, " weight %u", weight);
+	if (item->weighted) {
+		buffer_printf(render->out, " weight %u",
+			render_haproxy_weight(item->weight, render->heaviest));
 	}
 	if (is_backup(render, item)) {
 		buffer_append_text(render->out, " backup");
@@ -60,9 +61,10 @@ static void nginx_server(struct render *render, const struct render_item *item, 
 {
 	buffer_printf(render->out, strchr(address, ':') ? "server [%s]:%u" : "server %s:%u",
 		address, item->target.port);
-	unsigned weight = render_weight(item->record);
-	if (weight) {
-		buffer_printf(render->out, " weight=%u", weight);
+	if (item->weight == 0) {
+		buffer_append_text(render->out, " down");
+	} else if (item->weighted) {
+		buffer_printf(render->out, " weight=%u", item->weight);
 	}
 	buffer_append_text(render->out, is_backup(render, item) ? " backup;\n" : ";\n");
 }

@@ -30,26 +30,9 @@ void render_json_string(struct buffer *out, const char *text)
 	json_decref(json);
 }
 
-unsigned render_weight(const struct record *record)
-{
-	const json_t *value = record_attribute(record, "weight");
-	const char *text = json_string_value(value);
-	json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
-	if (text && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 3) {
-		number = atoi(text);
-	}
-	return number >= 1 && number <= 256 ? (unsigned)number : 0;
-}
-
 void render_host(struct buffer *out, const struct record_target *target)
 {
 	buffer_printf(out, strchr(target->host, ':') ? "[%s]" : "%s", target->host);
-}
-
-unsigned render_server_weight(const struct record *record)
-{
-	unsigned weight = render_weight(record);
-	return weight ? weight : 1;
 }
 
 void render_server_name(
@@ -119,6 +102,9 @@ static const char *json_item(struct render *render, const struct render_item *it
 	render_json_string(out, endpoint->address_type);
 	buffer_append_text(out, ",\"address\":");
 	(void)json_text_append(out, item->address, JSON_COMPACT);
+	if (item->weighted) {
+		buffer_printf(out, ",\"weight\":%u", item->weight);
+	}
 	if (render->options->tiers) {
 		buffer_printf(out, ",\"tier\":%u", item->tier);
 	}

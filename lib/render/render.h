@@ -8,11 +8,15 @@
  * out, counted and named: no host that a name server or a resolver would take, no port, a control
  * character.
  *
+ * A member of weight 0 takes no traffic: weight 0 in haproxy, `down` in nginx, DRAINING in envoy.
+ * The other formats name it like any other.
+ *
  *   lines       one address a line: host:port, URI or path
- *   json        an array of {path, scope, api, protocol, addressType, address}
+ *   json        an array of {path, scope, api, protocol, addressType, address, weight}
  *   prometheus  file_sd and http_sd: an array of {targets, labels}
  *   envoy       an EDS DiscoveryResponse with one ClusterLoadAssignment, named like the set: a
- *               locality for each zone, near ones with priority, weights and health
+ *               locality for each zone, near ones with priority, weights and health; no
+ *               address twice
  *   haproxy     server lines; with a backend's name, that whole section
  *   nginx       server lines for an upstream block; a host name becomes its addresses
  *   hosts       lines of /etc/hosts: each literal address with the names of its component and of
@@ -77,6 +81,8 @@ struct render_item {
 	const char *problem;         /* why the host is "" */
 	size_t index;                /* among the items of its record that were taken */
 	unsigned tier;               /* its member's */
+	unsigned weight;             /* its record's; see render_weight() */
+	bool weighted;               /* the record says so */
 };
 
 struct render_options {
@@ -136,12 +142,19 @@ void render_by_nearness(struct render_member *members, size_t count, const char 
 /* Why a server of this host and port cannot be: NULL when it can. */
 const char *render_server_problem(const struct render_item *item);
 
-/* The number of members with an endpoint that the filter lets through, for min_instances. */
+/*
+ * The number of members that serve, for min_instances: those with an endpoint that the filter lets
+ * through, and a weight that is not 0.
+ */
 size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);
 
-/* A member's weight in a proxy, from its attribute `weight`: 1 to 256; 1 without. */
-unsigned render_server_weight(const struct record *record);
+/*
+ * Weights in HAProxy go to 256. Where a member of the picture has more, its servers get the weights
+ * of all as shares of 256.
+ */
+unsigned render_heaviest(const struct render_picture *picture);
+unsigned render_haproxy_weight(unsigned weight, unsigned heaviest);
 
 /* Of a path of 1024 bytes, with the prefix and the number. */
 #define RENDER_SERVER_NAME_BYTES 1060

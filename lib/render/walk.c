@@ -87,13 +87,17 @@ static void take_member(const struct render_member *member, const struct render_
 		if (!lets_through(filter, &endpoint)) {
 			continue;
 		}
+		unsigned weight = 1;
+		bool weighted = render_weight_read(&weight, member->record);
 		json_array_foreach (endpoint.addresses, at, address) {
 			struct render_item item = { .path = member->path,
 				.record = member->record,
 				.endpoint = &endpoint,
 				.address = address,
 				.index = index,
-				.tier = member->tier };
+				.tier = member->tier,
+				.weight = weight,
+				.weighted = weighted };
 			read_target(&item);
 			const char *reason = take(context, &item);
 			if (reason) {
@@ -144,7 +148,8 @@ size_t render_count_instances(
 	size_t count = 0;
 	for (size_t i = 0; i < picture->count; i++) {
 		const struct record *record = picture->members[i].record;
-		for (size_t at = 0; at < record_endpoint_count(record); at++) {
+		for (size_t at = 0; render_weight(record) > 0 && at < record_endpoint_count(record);
+			at++) {
 			struct record_endpoint endpoint = record_endpoint(record, at);
 			if (lets_through(filter, &endpoint) &&
 				json_array_size(endpoint.addresses) > 0) {
@@ -154,4 +159,22 @@ size_t render_count_instances(
 		}
 	}
 	return count;
+}
+
+/* ---- weights ---- */
+
+unsigned render_heaviest(const struct render_picture *picture)
+{
+	unsigned heaviest = 0;
+	for (size_t i = 0; i < picture->count; i++) {
+		unsigned weight = render_weight(picture->members[i].record);
+		heaviest = weight > heaviest ? weight : heaviest;
+	}
+	return heaviest;
+}
+
+unsigned render_haproxy_weight(unsigned weight, unsigned heaviest)
+{
+	enum { MOST = 256 };
+	return heaviest <= MOST ? weight : render_weight_share(weight, heaviest, MOST);
 }

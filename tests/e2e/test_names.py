@@ -36,7 +36,7 @@ class Answers(NamesTest):
 
     def test_services_with_their_targets(self):
         reply = self.ask("_http._tcp.prod.web.joe.berth", "SRV")
-        self.assertEqual(sorted(texts(reply)), [f"SRV 0 0 8080 {C1}", f"SRV 0 0 8081 {C2}"])
+        self.assertEqual(sorted(texts(reply)), [f"SRV 0 1 8080 {C1}", f"SRV 0 1 8081 {C2}"])
         self.assertEqual(sorted(texts(reply, reply.additional)), ["A 10.0.0.1", "A 10.0.0.2"])
         self.assertEqual(texts(self.ask(C1)), ["A 10.0.0.1"])
         self.put(f"{self.WEB}/components/c3", self.record("db.example.org", 1, protocol="SQL",

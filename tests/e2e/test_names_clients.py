@@ -4,12 +4,12 @@ HAProxy."""
 import os
 import pathlib
 import subprocess
-import sys
 import unittest
 
-from berth import PATIENCE, wait_until
+from berth import wait_until
 from names import NamesTest
 from names_clients import PROD, ClientsTest, loads_the_module, need, sanitizer_of_build
+from proxies import HAProxy, Server, missing, shares
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
 
@@ -82,7 +82,7 @@ class Clients(ClientsTest):
         component = "components.prod.web.joe.users.berth."
         self.assertEqual(
             output.split("\n")[:-1],
-            ["10.0.0.1", "2001:db8::2", f"0 0 8080 c1.{component}", f"0 0 8081 c2.{component}",
+            ["10.0.0.1", "2001:db8::2", f"0 1 8080 c1.{component}", f"0 1 8081 c2.{component}",
                 "10.0.0.1", "10.0.0.4", "10.0.0.4"],
         )
 
@@ -120,69 +120,31 @@ public class Resolve {
 """
 
 
-class HAProxy(NamesTest):
-    """HAProxy's own resolver follows a service by its SRV records."""
+@unittest.skipIf(missing("haproxy"), missing("haproxy"))
+class OfHAProxy(NamesTest):
+    """HAProxy's own resolver follows a service by its SRV records, and sends it requests."""
 
-    def setUp(self):
-        super().setUp()
-        self.stats = self.folder / "haproxy.sock"
-        self.config = self.folder / "haproxy.cfg"
-        self.config.write_text(
-            f"""
-global
-    stats socket {self.stats} mode 600 level admin
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 5s
-    timeout server 5s
-resolvers berth
-    nameserver agent 127.0.0.1:{self.port}
-    accepted_payload_size 1232
-    resolve_retries 3
-    timeout resolve 100ms
-    timeout retry 1s
-    hold valid 100ms
-    hold obsolete 100ms
-backend web
-    server-template web 5 _http._tcp.{PROD} resolvers berth init-addr none
-"""
-        )
-
-    def servers(self):
-        result = subprocess.run(
-            [sys.executable, "-c", SHOW, self.stats], capture_output=True, text=True,
-            timeout=PATIENCE, check=False
-        )
-        rows = [line.split() for line in result.stdout.splitlines() if " web " in f" {line} "]
-        return sorted(f"{row[4]}:{row[18]}" for row in rows if row[4] not in ("-", "0.0.0.0")
-            and row[18] != "0")
-
-    @need("haproxy")
     def test_servers_come_and_go_with_the_registry(self):
-        process = subprocess.Popen(["haproxy", "-db", "-f", self.config], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
-
-        def end():
-            process.terminate()
-            process.wait()
-
-        self.addCleanup(end)
-        wait_until(lambda: self.servers() == ["10.0.0.1:8080", "10.0.0.2:8081"], "both are there")
-        self.put(f"{self.WEB}/components/c3", self.record("10.0.0.3", 8082))
-        wait_until(lambda: "10.0.0.3:8082" in self.servers(), "the third one came")
+        servers = [Server(f"127.0.0.{number}") for number in (1, 2, 3)]
+        for number, server in enumerate(servers, 1):
+            self.addCleanup(server.stop)
+            self.put_server(number, server)
+        self.remove(f"{self.WEB}/components/c3")
+        first, second, third = (server.port for server in servers)
+        proxy = HAProxy(self.folder / "haproxy",
+            f"    server-template web 5 _http._tcp.{PROD} resolvers berth init-addr none",
+            names_port=self.port)
+        self.addCleanup(proxy.end)
+        proxy.start()
+        wait_until(lambda: set(shares(proxy.port, 10)) == {first, second}, "both serve")
+        self.put_server(3, servers[2])
+        wait_until(lambda: third in shares(proxy.port, 10), "the third one serves")
         self.remove(f"{self.WEB}/components/c1")
-        wait_until(lambda: "10.0.0.1:8080" not in self.servers(), "the first one went")
+        wait_until(lambda: set(shares(proxy.port, 10)) == {second, third}, "the first one went")
 
-
-SHOW = """
-import socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-connection.sendall(b"show servers state web\\n")
-while data := connection.recv(65536):
-    sys.stdout.write(data.decode())
-"""
+    def put_server(self, number, server):
+        self.put(f"{self.WEB}/components/c{number}",
+            self.record(f"127.0.0.{number}", server.port))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class ResolverTest(NamesTest):
         component = "c1.components.prod.web.joe.users.berth."
         self.assertEqual(texts(self.through("c1.prod.web.joe.berth")), ["A 10.0.0.1"])
         self.assertEqual(texts(self.through("c1.prod.web.joe.berth", "AAAA")), [])
-        self.assertIn(f"SRV 0 0 8080 {component}",
+        self.assertIn(f"SRV 0 1 8080 {component}",
             texts(self.through("_http._tcp.prod.web.joe.berth", "SRV")))
         self.assertEqual(self.through("nowhere.services.berth").rcode(), dns.rcode.NXDOMAIN)
         # The same whichever type came first and so is in the resolver's cache.
@@ -67,7 +67,7 @@ class ResolverTest(NamesTest):
                 if kind == "A":
                     self.assertEqual(found[1:], ["A 192.0.2.1"])
             self.assertEqual(texts(self.through(f"_sql._tcp.{name}.services.berth", "SRV")),
-                ["SRV 0 0 5432 db1.rds.example.com."])
+                ["SRV 0 1 5432 db1.rds.example.com."])
 
 
 class UnboundTest(ResolverTest):

@@ -7,7 +7,7 @@ import unittest
 
 from berth import wait_until
 from outputs import FROM, Members, OutputTest, record
-from proxies import HAProxy, Nginx, Server, get, missing
+from proxies import HAProxy, Nginx, Server, get, missing, shares
 
 BAD_HOSTS = (".", "-", "a..b", "-a", "1.2.3.4:99", "1.2.3", "0x7f.1", "999.1.1.1", "_a.b", "a b",
     "a;b", "x" * 64, "é")
@@ -57,6 +57,7 @@ class HAProxyRuntime(StrangeTest):
         wait_until(lambda: self.haproxy.servers().keys() == {*before, "berth:c1"}, "both are gone")
         after = self.haproxy.servers()
         self.assertEqual({name: after[name] for name in before}, before)
+        self.assertEqual(set(shares(self.haproxy.port, 8)), {first, second})
 
     def test_a_server_of_an_earlier_version_is_named(self):
         port = self.serve()
@@ -70,6 +71,7 @@ class HAProxyRuntime(StrangeTest):
         self.haproxy.ask("set server web/c1 state maint")
         self.haproxy.ask("del server web/c1")
         wait_until(lambda: self.why(agent) == "", "it is gone")
+        self.assertEqual(get(self.haproxy.port), port)
 
     def test_addresses_in_other_forms_and_names_beyond_64_bytes(self):
         long = "/".join("a" * 63 for _ in range(6))
@@ -86,6 +88,7 @@ class HAProxyRuntime(StrangeTest):
         self.assertEqual(servers.keys(), {"berth:six", f"berth:{name}.x", f"berth:{name}.y"})
         self.assertEqual(servers["berth:six"][0], f"::1:{port}")
         self.assertEqual((self.output(agent)["failures"], self.output(agent)["writes"]), (0, 1))
+        wait_until(lambda: get(self.haproxy.port) == port, "requests are answered")
 
     def test_hosts_that_cannot_be_servers_are_named(self):
         port = self.serve()
@@ -100,6 +103,7 @@ class HAProxyRuntime(StrangeTest):
         wait_until(lambda: self.why(agent).startswith("left out: "), "the others are named")
         self.assertIn(f"{FROM}/a0 \".:{port}\" names neither", self.why(agent))
         self.assertTrue(self.why(agent).endswith(f"and {len(BAD_HOSTS) - 2} more"), self.why(agent))
+        self.assertEqual(get(self.haproxy.port), port)
 
     def test_2500_addresses(self):
         agent = self.start()
@@ -145,6 +149,7 @@ class Files(StrangeTest):
         self.assertIn(f"; and {len(BAD_HOSTS) - 3} more", self.why(agent))
         haproxy.start()
         self.assertIn(f"127.0.0.1:{port}", {place for place, _ in haproxy.servers().values()})
+        wait_until(lambda: get(haproxy.port) == port, "requests are answered")
 
     @unittest.skipIf(missing("nginx"), missing("nginx"))
     def test_nginx_takes_the_file_with_all_good_servers(self):

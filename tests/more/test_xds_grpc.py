@@ -141,13 +141,16 @@ class Grpc(GrpcTest):
             f"{len(failed)} of {load.calls} calls failed")
         self.assertEqual(failed, [])
 
-    def test_both_members_are_called(self):
+    def test_both_members_are_called_and_none_of_weight_0(self):
         self.members.put("c1", self.servers[b"one"])
         self.members.put("c2", self.servers[b"two"])
         call = self.channel(self.xds(self.agent().start()).start(), f"_http._tcp.{NAME}.berth")
         found = set()
         wait_until(lambda: found.add(call(b"", timeout=30, wait_for_ready=True)) or len(found) == 2,
             "both members were called")
+        self.members.put("c1", self.servers[b"one"], weight=0)
+        wait_until(lambda: {call(b"", timeout=30) for _ in range(50)} == {b"two"},
+            "the one of weight 0 is not called")
 
     def test_calls_go_further_away_while_nobody_is_near_and_come_back(self):
         far = Members(self.registry, f"/far{FROM}")

@@ -79,5 +79,3 @@ class ClientsTest(NamesTest):
         self.assertNotRegex(lines["nowhere.services.berth"], r"\d\.\d", program)
 
     NAMES = f"{PROD} four.services.berth nowhere.services.berth"
-
-    NAMES = f"{PROD} four.services.berth nowhere.services.berth"

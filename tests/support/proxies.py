@@ -1,5 +1,6 @@
 """Real proxies, and the servers behind them, for tests."""
 
+import collections
 import contextlib
 import http.client
 import http.server
@@ -48,8 +49,8 @@ class Server:
         def handle_error(self, *_):
             """A proxy resets the connections of its health checks."""
 
-    def __init__(self):
-        self.server = self.Listener(("127.0.0.1", 0), self.Handler)
+    def __init__(self, host="127.0.0.1"):
+        self.server = self.Listener((host, 0), self.Handler)
         self.port = self.server.server_port
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
@@ -119,6 +120,12 @@ def get(port):
         connection.close()
 
 
+def shares(port, requests):
+    """{port of a server: the requests that it got through the proxy}; None: those without an
+    answer."""
+    return dict(collections.Counter(get(port) for _ in range(requests)))
+
+
 def end(process):
     if process.poll() is None:
         process.terminate()
@@ -129,11 +136,23 @@ def end(process):
             process.wait()
 
 
+# A small payload and short times, so that a change shows at once.
+RESOLVERS = """resolvers berth
+    nameserver agent 127.0.0.1:{}
+    accepted_payload_size 1232
+    resolve_retries 3
+    timeout resolve 100ms
+    timeout retry 1s
+    hold valid 100ms
+    hold obsolete 100ms
+"""
+
+
 class HAProxy:
     """A HAProxy of its own, as master with one worker; `backend_lines` follow in its backend
-    "web"."""
+    "web". With `names_port` it asks the name server there as its resolvers "berth"."""
 
-    def __init__(self, folder, backend_lines="", more_files=()):
+    def __init__(self, folder, backend_lines="", more_files=(), names_port=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.socket = self.folder / "admin.sock"
@@ -149,6 +168,7 @@ class HAProxy:
             f"    default-server inter 200ms\nfrontend in\n    bind 127.0.0.1:{self.port}\n    "
             "default_backend web\n"
             + ("" if more_files else backend)
+            + (RESOLVERS.format(names_port) if names_port else "")
         )
         self.pid_file = self.folder / "pid"
         self.files = [self.config, *more_files]

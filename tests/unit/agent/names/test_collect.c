@@ -59,43 +59,43 @@ static const struct {
 	{ "", "found" },
 	{ AT(""), "found" },
 	{ AT("{\"x\":\"1\"}"), "found" },
-	{ AT("{\"x\":\"1\"}," A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
-	{ AT(A("10.0.0.1", "1") ",{\"x\":\"1\"}"), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	{ AT("{\"x\":\"1\"}," A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
+	{ AT(A("10.0.0.1", "1") ",{\"x\":\"1\"}"), "found 10.0.0.1 [0 1 1 " OWN "]" },
 	{ AT(A("10.0.0.1", "")), "found 10.0.0.1" },
-	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
 	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "2")),
-		"found 10.0.0.1 [0 0 1 " OWN "] [0 0 2 " OWN "]" },
-	{ AT(A("10.0.0.1", "1")) "," AT(A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
+		"found 10.0.0.1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
+	{ AT(A("10.0.0.1", "1")) "," AT(A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
 	{ AT(A("10.0.0.1", "1") "," A("::1", "2") "," A("::1", "2")),
-		"found 10.0.0.1 ::1 [0 0 1 " OWN "] [0 0 2 " OWN "]" },
+		"found 10.0.0.1 ::1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
 	/* Two of one family need names of their own; one of each does not. */
 	{ AT(A("10.0.0.1", "1") "," A("10.0.0.2", "2")),
-		"found 10.0.0.1 10.0.0.2 [0 0 1 ip-10-0-0-1." OWN "] [0 0 2 ip-10-0-0-2." OWN "]" },
+		"found 10.0.0.1 10.0.0.2 [0 1 1 ip-10-0-0-1." OWN "] [0 1 2 ip-10-0-0-2." OWN "]" },
 	{ AT(A("10.0.0.1", "1") "," A("::1", "2")),
-		"found 10.0.0.1 ::1 [0 0 1 " OWN "] [0 0 2 " OWN "]" },
+		"found 10.0.0.1 ::1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
 	{ AT(A("::1", "1") "," A("::2", "2")),
-		"found ::1 ::2 [0 0 1 ip6-00000000000000000000000000000001." OWN
-		"] [0 0 2 ip6-00000000000000000000000000000002." OWN "]" },
+		"found ::1 ::2 [0 1 1 ip6-00000000000000000000000000000001." OWN
+		"] [0 1 2 ip6-00000000000000000000000000000002." OWN "]" },
 	{ AT(A("10.0.0.1", "1") "," A("::1", "2") "," A("::2", "3")),
-		"found 10.0.0.1 ::1 ::2 [0 0 1 ip-10-0-0-1." OWN
-		"] [0 0 2 ip6-00000000000000000000000000000001." OWN
-		"] [0 0 3 ip6-00000000000000000000000000000002." OWN "]" },
+		"found 10.0.0.1 ::1 ::2 [0 1 1 ip-10-0-0-1." OWN
+		"] [0 1 2 ip6-00000000000000000000000000000001." OWN
+		"] [0 1 3 ip6-00000000000000000000000000000002." OWN "]" },
 	/* Names. */
 	{ AT(A("a.org", "1")), "found =a.org" },
 	{ AT(A("a.org", "1") "," A("A.ORG", "2")), "found =a.org" },
 	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("a.org", "1")),
-		"found [0 0 1 a.org] [0 0 1 b.org]" },
+		"found [0 1 1 a.org] [0 1 1 b.org]" },
 	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("A.ORG", "1")),
-		"found [0 0 1 a.org] [0 0 1 b.org]" },
+		"found [0 1 1 a.org] [0 1 1 b.org]" },
 	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("b.org", "1")),
-		"found [0 0 1 a.org] [0 0 1 b.org]" },
+		"found [0 1 1 a.org] [0 1 1 b.org]" },
 	{ AT(A("a.org", "1") "," A("10.0.0.1", "2")),
-		"found 10.0.0.1 [0 0 1 a.org] [0 0 2 " OWN "]" },
+		"found 10.0.0.1 [0 1 1 a.org] [0 1 2 " OWN "]" },
 	{ AT(A("a..b", "1")), "found" },
 	{ AT(A(".", "1")), "found" },
 	{ AT(A("a..b", "1") "," A("a.org", "2")), "found =a.org" },
 	{ AT(A("10.0.0.1", "1") "," A("a..b", "2") "," A(".", "3")),
-		"found 10.0.0.1 [0 0 1 " OWN "]" },
+		"found 10.0.0.1 [0 1 1 " OWN "]" },
 };
 
 Test(names_collect, addresses_and_targets_are_those_of_the_endpoints)
@@ -116,8 +116,7 @@ Test(names_collect, equal_targets_of_several_records_are_one)
 		const char *line;
 	} others[] = {
 		{ "", "h", "found =h" },
-		{ "\"weight\":1,", "i", "found [0 0 1 h] [0 1 1 i]" },
-		{ "", "i", "found [0 0 1 h] [0 0 1 i]" },
+		{ "", "i", "found [0 1 1 h] [0 1 1 i]" },
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct names_answer answer = { .status = NAMES_FOUND };
@@ -144,11 +143,11 @@ Test(names_collect, targets_differ_in_weight_priority_port_or_name)
 	} others[] = {
 		{ "", "h", "1", "" },
 		{ "", "H", "1", "" },
-		{ "\"weight\":0,\"priority\":0,", "h", "1", "" },
-		{ "\"weight\":1,", "h", "1", " [0 1 1 h]" },
-		{ "\"priority\":1,", "h", "1", " [1 0 1 h]" },
-		{ "", "h", "2", " [0 0 2 h]" },
-		{ "", "i", "1", " [0 0 1 i]" },
+		{ "\"weight\":1,\"priority\":0,", "h", "1", "" },
+		{ "\"weight\":0,", "h", "1", " [0 0 1 h]" },
+		{ "\"priority\":1,", "h", "1", " [1 1 1 h]" },
+		{ "", "h", "2", " [0 1 2 h]" },
+		{ "", "i", "1", " [0 1 1 i]" },
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct names_answer answer = { .status = NAMES_FOUND };
@@ -157,7 +156,7 @@ Test(names_collect, targets_differ_in_weight_priority_port_or_name)
 		char line[200];
 		snprintf(text, sizeof(text), RECORD("%s", AT(A("%s", "%s"))), others[i].attributes,
 			others[i].host, others[i].port);
-		snprintf(line, sizeof(line), "found [0 0 1 h]%s", others[i].line);
+		snprintf(line, sizeof(line), "found [0 1 1 h]%s", others[i].line);
 		collect_one(&collector, "/a/1", RECORD("", AT(A("h", "1"))));
 		collect_one(&collector, "/a/2", text);
 		names_collect_end(&collector);
@@ -166,23 +165,22 @@ Test(names_collect, targets_differ_in_weight_priority_port_or_name)
 	}
 }
 
-Test(names_collect, weight_and_priority_are_numbers_of_16_bits)
+Test(names_collect, weight_and_priority_are_numbers_of_16_bits_and_else_1_and_0)
 {
 	static const struct {
 		const char *attribute;
-		unsigned number;
-	} numbers[] = { { "0", 0 }, { "1", 1 }, { "65535", 65535 }, { "65536", 0 }, { "-1", 0 },
-		{ "true", 0 }, { "\"7\"", 7 }, { "\"65535\"", 65535 }, { "\"65536\"", 0 },
-		{ "\"000007\"", 0 }, { "\"00007\"", 7 }, { "\"7x\"", 0 }, { "\"\"", 0 },
-		{ "\"-7\"", 0 } };
+		unsigned priority;
+		unsigned weight;
+	} numbers[] = { { "0", 0, 0 }, { "7", 7, 7 }, { "65535", 65535, 65535 }, { "65536", 0, 1 },
+		{ "\"7\"", 7, 7 }, { "\"7x\"", 0, 1 }, { "\"\"", 0, 1 } };
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		char text[500];
 		char line[100];
 		snprintf(text, sizeof(text),
 			RECORD("\"weight\":%s,\"priority\":%s,", AT(A("h", "1") "," A("i", "1"))),
 			numbers[i].attribute, numbers[i].attribute);
-		snprintf(line, sizeof(line), "found [%u %u 1 h] [%u %u 1 i]", numbers[i].number,
-			numbers[i].number, numbers[i].number, numbers[i].number);
+		snprintf(line, sizeof(line), "found [%u %u 1 h] [%u %u 1 i]", numbers[i].priority,
+			numbers[i].weight, numbers[i].priority, numbers[i].weight);
 		cr_expect_str_eq(line_of("/services/s", text, NULL), line, "%s", text);
 	}
 }
@@ -265,7 +263,7 @@ Test(names_collect, a_service_is_a_protocol_or_the_last_part_of_an_api)
 		snprintf(text, sizeof(text), RECORD("", ENDPOINT("%s", "%s", A("h", "1"))),
 			services[i].api, services[i].protocol);
 		cr_expect_str_eq(line_of("/services/s", text, services[i].service),
-			services[i].is_offered ? "found [0 0 1 h]" : "found", "%s %s as %s",
+			services[i].is_offered ? "found [0 1 1 h]" : "found", "%s %s as %s",
 			services[i].api, services[i].protocol, services[i].service);
 	}
 }

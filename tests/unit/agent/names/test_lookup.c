@@ -136,21 +136,21 @@ static const struct {
 	const char *line;
 } rows[] = {
 	{ "berth", "found apex" },
-	{ "a.berth", "found 10.0.0.1 [0 0 80 a.berth]" },
-	{ "A.Berth.", "found 10.0.0.1 [0 0 80 a.berth]" },
+	{ "a.berth", "found 10.0.0.1 [0 1 80 a.berth]" },
+	{ "A.Berth.", "found 10.0.0.1 [0 1 80 a.berth]" },
 	{ "broken.berth", "found" },
 	{ "joe.berth", "found" },
 	{ "nowhere.berth", "absent" },
 	{ "c3.prod.web.joe.berth", "absent" },
-	{ "c1.prod.web.joe.berth", "found 10.0.0.2 [0 0 80 c1." BELOW "]" },
+	{ "c1.prod.web.joe.berth", "found 10.0.0.2 [0 1 80 c1." BELOW "]" },
 	{ "prod.web.joe.berth",
-		"found 10.0.0.2 10.0.0.3 10.0.0.4 [0 0 80 c1." BELOW "] [0 0 80 c2." BELOW
-		"] [0 0 80 ctr-1." BELOW "]" },
+		"found 10.0.0.2 10.0.0.3 10.0.0.4 [0 1 80 c1." BELOW "] [0 1 80 c2." BELOW
+		"] [0 1 80 ctr-1." BELOW "]" },
 	{ "_http._tcp.prod.web.joe.berth",
-		"found [0 0 80 c1." BELOW "] [0 0 80 c2." BELOW "] [0 0 80 ctr-1." BELOW "]" },
-	{ "ctr-1.berth", "found 10.0.0.4 [0 0 80 ctr-1." BELOW "]" },
+		"found [0 1 80 c1." BELOW "] [0 1 80 c2." BELOW "] [0 1 80 ctr-1." BELOW "]" },
+	{ "ctr-1.berth", "found 10.0.0.4 [0 1 80 ctr-1." BELOW "]" },
 	{ "d.app.eve.berth",
-		"found 10.0.0.6 [0 0 80 c.components.app.batch.services.eve.users.berth]" },
+		"found 10.0.0.6 [0 1 80 c.components.app.batch.services.eve.users.berth]" },
 	{ "3.0.0.10.in-addr.arpa", "found ->c2." BELOW },
 	{ "9.0.0.10.in-addr.arpa", "outside" },
 	{ "example.org", "outside" },
@@ -180,11 +180,11 @@ STAGED(an_answer_follows_the_registry)
 {
 	struct registry *registry = stage->cache.registry;
 	for (int round = 0; round < 2; round++) {
-		cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 0 80 a.berth]");
+		cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 1 80 a.berth]");
 		cr_expect_str_eq(look(stage, "1.0.0.10.in-addr.arpa"), "found ->a.berth");
 		memory_put(registry, "/a", AT("10.0.0.9"));
 		cache_stage_turn(&stage->cache);
-		cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.9 [0 0 80 a.berth]");
+		cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.9 [0 1 80 a.berth]");
 		cr_expect_str_eq(look(stage, "1.0.0.10.in-addr.arpa"), "outside");
 		memory_remove(registry, "/a");
 		cache_stage_turn(&stage->cache);
@@ -228,7 +228,7 @@ STAGED(many_names_do_not_get_each_other_s_answers)
 		for (int i = 0; i < NAMES; i++) {
 			char line[100] = "found";
 			if (i % 3) {
-				snprintf(line, sizeof(line), "found 10.1.%d.%d [0 0 80 n%d.berth]",
+				snprintf(line, sizeof(line), "found 10.1.%d.%d [0 1 80 n%d.berth]",
 					i / 250, i % 250, i);
 			}
 			cr_assert_eq(questions[i].answers, 1);
@@ -306,20 +306,20 @@ STAGED(a_question_without_an_answer_ends_unknown)
 	clock_shift_ms += NAMES_PATIENCE_MS + 1;
 	cache_stage_turn(&stage->cache);
 	cr_assert_eq(question.answers, 1, "it has ended");
-	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 0 80 a.berth]");
+	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 1 80 a.berth]");
 }
 
 STAGED(while_the_registry_is_away_known_answers_are_stale_and_others_unknown)
 {
 	struct question question;
-	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 0 80 a.berth]");
+	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 1 80 a.berth]");
 	cr_expect_str_eq(look(stage, "nowhere.berth"), "absent");
 	memory_set_state(stage->cache.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage->cache);
 	clock_shift_ms += 3000;
 	for (int i = 0; i < 2; i++) { /* such an answer is not kept: its age grows */
 		cr_assert(ask(stage, &question, "a.berth"));
-		cr_expect_str_eq(question.line, "found 10.0.0.1 [0 0 80 a.berth]");
+		cr_expect_str_eq(question.line, "found 10.0.0.1 [0 1 80 a.berth]");
 		cr_expect(question.stale);
 		cr_expect_geq(question.age_ms, 3000 * (i + 1));
 		clock_shift_ms += 3000;
@@ -330,7 +330,7 @@ STAGED(while_the_registry_is_away_known_answers_are_stale_and_others_unknown)
 	cr_expect_str_eq(question.line, "unknown");
 	memory_set_state(stage->cache.registry, REGISTRY_CONNECTED);
 	cache_stage_turn(&stage->cache);
-	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 0 80 a.berth]");
+	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 1 80 a.berth]");
 	cr_expect_str_eq(look(stage, "other.berth"), "absent");
 }
 
@@ -349,7 +349,7 @@ STAGED(a_server_heard_lately_is_not_asked)
 	stage->tasks = 0;
 	for (int i = 0; i < 2; i++) {
 		cr_expect(ask(stage, &question, "a.berth"));
-		cr_expect_str_eq(question.line, "found 10.0.0.1 [0 0 80 a.berth]");
+		cr_expect_str_eq(question.line, "found 10.0.0.1 [0 1 80 a.berth]");
 		cr_expect_not(question.stale);
 	}
 	cache_stage_turn(&stage->cache);

@@ -202,10 +202,10 @@ static const char *describe(const char *name)
 #define PROD "components.prod.web.joe.users.berth"
 #define EAST "components.prod.web.joe.users.east.net.berth"
 #define C1 "[2 5 8080 c1." PROD "]"
-#define C2 "[0 0 8080 ip-10-0-0-3.c2." PROD "]"
-#define C2_ADMIN "[0 0 81 ip-10-0-0-4.c2." PROD "]"
-#define C2_SIX "[0 0 82 ip6-20010db8000000000000000000000001.c2." PROD "]"
-#define OWN "[0 0 80 prod.web.joe.users.berth]"
+#define C2 "[0 1 8080 ip-10-0-0-3.c2." PROD "]"
+#define C2_ADMIN "[0 1 81 ip-10-0-0-4.c2." PROD "]"
+#define C2_SIX "[0 1 82 ip6-20010db8000000000000000000000001.c2." PROD "]"
+#define OWN "[0 1 80 prod.web.joe.users.berth]"
 #define ALL                                                                                        \
 	"found 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 2001:db8::1 " OWN " " C1 " " C2 " " C2_ADMIN    \
 	" " C2_SIX
@@ -216,19 +216,19 @@ static const struct {
 } names[] = {
 	{ "berth", "found apex" },
 	{ "BERTH.", "found apex" },
-	{ "db.services.berth", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
-	{ "Db.Services.Berth.", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
+	{ "db.services.berth", "found 10.0.0.9 [0 1 5432 db.services.berth]" },
+	{ "Db.Services.Berth.", "found 10.0.0.9 [0 1 5432 db.services.berth]" },
 	{ "mail.services.berth", "found =mx.example.org" },
-	{ "_smtp._tcp.mail.services.berth", "found [0 0 25 mx.example.org]" },
+	{ "_smtp._tcp.mail.services.berth", "found [0 1 25 mx.example.org]" },
 	{ "elsewhere.services.berth",
-		"found 203.0.113.5 [0 0 1 elsewhere.services.berth] [0 0 2 b.example.org]" },
+		"found 203.0.113.5 [0 1 1 elsewhere.services.berth] [0 1 2 b.example.org]" },
 	{ "ip-203-0-113-5.elsewhere.services.berth",
-		"found 203.0.113.5 [0 0 1 elsewhere.services.berth] [0 0 2 b.example.org]" },
+		"found 203.0.113.5 [0 1 1 elsewhere.services.berth] [0 1 2 b.example.org]" },
 	{ "ip-10-0-0-77.elsewhere.services.berth", "absent" },
-	{ "container.services.berth", "found 10.0.0.78 [0 0 80 c0ffee]" },
+	{ "container.services.berth", "found 10.0.0.78 [0 1 80 c0ffee]" },
 	{ "rds.services.berth", "found =db1.rds.example.com" },
 	{ "_tcp.rds.services.berth", "found" },
-	{ "two-names.services.berth", "found [0 0 1 a.example.org] [0 0 2 b.example.org]" },
+	{ "two-names.services.berth", "found [0 1 1 a.example.org] [0 1 2 b.example.org]" },
 	{ "none.services.berth", "found" },
 	{ "bad.services.berth", "found" },
 	{ "services.berth", "found" },
@@ -254,32 +254,32 @@ static const struct {
 	{ "_tcp.nowhere.berth", "absent" },
 	{ "_http._tcp.nowhere.berth", "absent" },
 	{ "ip-10-0-0-4.c2.prod.web.joe.berth",
-		"found 10.0.0.4 [0 0 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
+		"found 10.0.0.4 [0 1 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
 	{ "ip-10-0-0-5.c2.prod.web.joe.berth", "absent" },
 	{ "ip-300-0-0-5.c2.prod.web.joe.berth", "absent" },
 	{ "ip6-20010db8000000000000000000000001.c2." PROD,
-		"found 2001:db8::1 [0 0 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
+		"found 2001:db8::1 [0 1 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
 	{ "c9.prod.web.joe.berth", "absent" },
 	{ "net.berth", "found" },
 	{ "east.net.berth", "found" },
 	{ "west.net.berth", "absent" },
-	{ "prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
-	{ "prod.web.joe.users.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
-	{ "c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
-	{ "_http._tcp.prod.web.joe.east.net.berth", "found [0 0 8080 c9." EAST "]" },
-	{ "ip-10-1-0-2.c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 0 8080 c9." EAST "]" },
+	{ "prod.web.joe.east.net.berth", "found 10.1.0.2 [0 1 8080 c9." EAST "]" },
+	{ "prod.web.joe.users.east.net.berth", "found 10.1.0.2 [0 1 8080 c9." EAST "]" },
+	{ "c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 1 8080 c9." EAST "]" },
+	{ "_http._tcp.prod.web.joe.east.net.berth", "found [0 1 8080 c9." EAST "]" },
+	{ "ip-10-1-0-2.c9.prod.web.joe.east.net.berth", "found 10.1.0.2 [0 1 8080 c9." EAST "]" },
 	{ "c1.prod.web.joe.east.net.berth", "absent" },
 	{ "ctr-e50-1451931954322-0016-01-000002.east.net.berth", "absent" },
 	{ "prod.web.net.berth", "absent" },
-	{ "prod.web.net.users.berth", "found 10.0.0.5 [0 0 8080 prod.web.net.users.berth]" },
+	{ "prod.web.net.users.berth", "found 10.0.0.5 [0 1 8080 prod.web.net.users.berth]" },
 	{ "nowhere.berth", "absent" },
 	{ "c1.c1.prod.web.joe.berth", "absent" },
 	{ "a_b.services.berth", "absent" },
 	{ "-.services.berth", "absent" },
-	{ "app.eve.berth", "found 10.0.1.1 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
-	{ "_ipc._tcp.app.eve.berth", "found [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "app.eve.berth", "found 10.0.1.1 [0 1 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "_ipc._tcp.app.eve.berth", "found [0 1 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "_hadoop-ipc._tcp.app.eve.berth",
-		"found [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+		"found [0 1 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "httpd-1.app.eve.berth", "found 172.17.0.19" },
 	{ "httpd.app.eve.berth", "found 172.17.0.19" },
 	{ "sleep-1.app.eve.berth", "found 172.17.0.20" },
@@ -295,7 +295,7 @@ static const struct {
 	{ "berth..", "outside" },
 	{ "app.yarn-service.eve.berth",
 		"found 10.0.1.1 172.17.0.19 172.17.0.20 "
-		"[0 0 9000 app.yarn-service.services.eve.users.berth]" },
+		"[0 1 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "ctr-e50-1451931954322-0016-01-000002.app.yarn-service.eve.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000002.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },

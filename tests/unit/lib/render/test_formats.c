@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/render/locality.h"
 #include "lib/render/render.h"
 
 TestSuite(render_formats);
@@ -225,14 +226,14 @@ Test(render_formats, envoy_gets_localities_with_weights_priorities_and_health)
 	}
 }
 
-Test(render_formats, a_weight_is_a_number_from_1_to_256)
+Test(render_formats, a_weight_is_a_number_from_0_to_65535_and_else_1)
 {
 	static const struct {
 		const char *attribute;
 		unsigned weight;
-	} weights[] = { { "1", 1 }, { "2", 2 }, { "256", 256 }, { "257", 1 }, { "0", 1 },
-		{ "-5", 1 }, { "7.0", 1 }, { "true", 1 }, { "\"7\"", 7 }, { "\"256\"", 256 },
-		{ "\"257\"", 1 }, { "\"0\"", 1 }, { "\"007\"", 7 }, { "\"0007\"", 1 },
+	} weights[] = { { "1", 1 }, { "0", 0 }, { "65535", 65535 }, { "65536", 1 }, { "-5", 1 },
+		{ "7.0", 1 }, { "true", 1 }, { "\"7\"", 7 }, { "\"65535\"", 65535 },
+		{ "\"65536\"", 1 }, { "\"0\"", 0 }, { "\"00007\"", 7 }, { "\"000007\"", 1 },
 		{ "\"7x\"", 1 }, { "\"-7\"", 1 }, { "\"\"", 1 } };
 	for (size_t i = 0; i < sizeof(weights) / sizeof(weights[0]); i++) {
 		char json[200];
@@ -240,7 +241,7 @@ Test(render_formats, a_weight_is_a_number_from_1_to_256)
 		snprintf(json, sizeof(json), "{\"type\":\"JSONServiceRecord\",\"weight\":%s}",
 			weights[i].attribute);
 		cr_assert_eq(record_decode(&record, json, strlen(json), NULL), 0, "%s", json);
-		cr_expect_eq(render_server_weight(record), weights[i].weight, "%s", json);
+		cr_expect_eq(render_weight(record), weights[i].weight, "%s", json);
 		record_free(record);
 	}
 }

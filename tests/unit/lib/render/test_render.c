@@ -98,7 +98,7 @@ static const struct {
 	{ RENDER_JSON, "urn:log",
 		"[\n{\"path\":\"" FROM
 		"/c1\",\"scope\":\"internal\",\"api\":\"urn:log\",\"protocol\":\"\","
-		"\"addressType\":\"path\",\"address\":{\"path\":\"/var/log\"}}\n]\n",
+		"\"addressType\":\"path\",\"address\":{\"path\":\"/var/log\"},\"weight\":5}\n]\n",
 		0 },
 	{ RENDER_PROMETHEUS, NULL,
 		"[\n{\"targets\":[\"10.0.0.1:80\"]," C1_LABELS
