@@ -16,7 +16,8 @@
 #include "agent/base/trust.h"
 #include "lib/base/json_text.h"
 
-enum { DOCUMENT_MAX_BYTES = 4 * 1024 * 1024 };
+/* The book of a host with a thousand containers is the largest one. */
+enum { DOCUMENT_MAX_BYTES = 64 * 1024 * 1024 };
 enum { LOCK_TRIES = 24, LOCK_PAUSE_MS = 50 };
 
 /*

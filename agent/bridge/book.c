@@ -9,16 +9,18 @@
 
 static const char DOCUMENT[] = "bridge";
 
-enum { VERSION = 1, SAVE_PATIENCE_MS = 2000 };
+enum { VERSION = 1, SAVE_PATIENCE_MS = 2000, SAVE_PARENTS_AFTER_MS = 500 };
 
 struct bridge_book {
 	struct state_dir *state;
-	json_t *paths;  /* path -> container */
-	json_t *saved;  /* the same, as the disk has it */
-	json_t *saving; /* on its way there; NULL: nothing is */
-	bool changed;   /* since the save that is under way began */
-	bool impatient; /* the disk failed, or takes too long: nothing waits for it */
+	json_t *paths;   /* path -> container */
+	json_t *parents; /* path -> [container, node_id] */
+	json_t *saved;   /* the paths, as the disk has them */
+	json_t *saving;  /* on its way there; NULL: nothing is */
+	bool changed;    /* since the save that is under way began */
+	bool impatient;  /* the disk failed, or takes too long: nothing waits for it */
 	struct timer patience;
+	struct timer later; /* for parents */
 	void (*on_saved)(void *context);
 	void *context;
 };
@@ -31,16 +33,26 @@ static void on_patience(void *context)
 	book->on_saved(book->context);
 }
 
+static void save(struct bridge_book *book);
+
+static void on_later(void *context)
+{
+	save(context);
+}
+
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	void (*on_saved)(void *context), void *context)
+	const json_t *parents, void (*on_saved)(void *context), void *context)
 {
 	struct bridge_book *book = allocate_zeroed(1, sizeof(*book));
 	book->state = state;
 	book->paths = allocated(json_object());
+	book->parents = allocated(
+		parents ? json_copy((json_t *)(uintptr_t)parents) : json_object());
 	book->saved = allocated(json_object());
 	book->on_saved = on_saved;
 	book->context = context;
 	timer_init(&book->patience, loop, "saving of the book", on_patience, book);
+	timer_init(&book->later, loop, "parents in the book", on_later, book);
 	return book;
 }
 
@@ -50,10 +62,18 @@ void bridge_book_destroy(struct bridge_book *book)
 		return;
 	}
 	timer_stop(&book->patience);
+	timer_stop(&book->later);
 	json_decref(book->paths);
+	json_decref(book->parents);
 	json_decref(book->saved);
 	json_decref(book->saving);
 	free(book);
+}
+
+static json_t *part(const json_t *document, const char *name, bool known)
+{
+	json_t *object = json_object_get(document, name);
+	return allocated(known && json_is_object(object) ? json_copy(object) : json_object());
 }
 
 json_t *bridge_book_load(const struct state_dir *state)
@@ -63,20 +83,23 @@ json_t *bridge_book_load(const struct state_dir *state)
 	if (err.code) {
 		log_warn("bridge", "the book cannot be read, an empty one is begun: %s", err.msg);
 	}
-	const json_t *paths = json_object_get(document, "paths");
 	bool known = json_integer_value(json_object_get(document, "version")) == VERSION;
-	json_t *result = known && json_is_object(paths) ? json_copy((json_t *)(uintptr_t)paths)
-							: json_object();
+	json_t *result = allocated(json_pack("{s:o, s:o}", "paths", part(document, "paths", known),
+		"parents", part(document, "parents", known)));
 	json_decref(document);
-	return allocated(result);
+	return result;
+}
+
+static bool has(const json_t *paths, const char *path, const char *container)
+{
+	const char *found = json_string_value(json_object_get(paths, path));
+	return found && container && strcmp(found, container) == 0;
 }
 
 const char *bridge_book_find(const struct bridge_book *book, const char *path)
 {
 	return json_string_value(json_object_get(book->paths, path));
 }
-
-static void save(struct bridge_book *book);
 
 static void on_done(void *context, const struct err *err)
 {
@@ -107,8 +130,9 @@ static void save(struct bridge_book *book)
 	}
 	book->changed = false;
 	book->saving = allocated(json_copy(book->paths));
-	json_t *document = allocated(
-		json_pack("{s:i, s:O}", "version", VERSION, "paths", book->saving));
+	json_t *document = allocated(json_pack("{s:i, s:O, s:O}", "version", VERSION, "paths",
+		book->saving, "parents", book->parents));
+	timer_stop(&book->later);
 	timer_start(&book->patience, SAVE_PATIENCE_MS);
 	state_dir_save(book->state, DOCUMENT, document, on_done, book);
 	json_decref(document);
@@ -116,8 +140,10 @@ static void save(struct bridge_book *book)
 
 void bridge_book_enter(struct bridge_book *book, const char *path, const char *container)
 {
-	json_object_set_new(book->paths, path, allocated(json_string(container)));
-	save(book);
+	if (!has(book->paths, path, container)) {
+		json_object_set_new(book->paths, path, allocated(json_string(container)));
+		save(book);
+	}
 }
 
 void bridge_book_remove(struct bridge_book *book, const char *path)
@@ -125,12 +151,6 @@ void bridge_book_remove(struct bridge_book *book, const char *path)
 	if (json_object_del(book->paths, path) == 0) {
 		save(book);
 	}
-}
-
-static bool has(const json_t *paths, const char *path, const char *container)
-{
-	const char *found = json_string_value(json_object_get(paths, path));
-	return found && container && strcmp(found, container) == 0;
 }
 
 bool bridge_book_is_saved(struct bridge_book *book, const char *path)
@@ -142,4 +162,38 @@ bool bridge_book_is_saved(struct bridge_book *book, const char *path)
 		save(book);
 	}
 	return false;
+}
+
+json_t *bridge_book_parents(const struct bridge_book *book)
+{
+	return book->parents;
+}
+
+static void save_later(struct bridge_book *book)
+{
+	if (!timer_runs(&book->later)) {
+		timer_start(&book->later, SAVE_PARENTS_AFTER_MS);
+	}
+}
+
+void bridge_book_enter_parent(
+	struct bridge_book *book, const char *path, const char *container, uint64_t node_id)
+{
+	json_object_set_new(book->parents, path,
+		allocated(json_pack("[s, I]", container, (json_int_t)node_id)));
+	save_later(book);
+}
+
+void bridge_book_remove_parent(struct bridge_book *book, const char *path)
+{
+	if (json_object_del(book->parents, path) == 0) {
+		save_later(book);
+	}
+}
+
+void bridge_book_settle(struct bridge_book *book)
+{
+	if (timer_runs(&book->later)) {
+		save(book);
+	}
 }

@@ -3,7 +3,11 @@
  *
  * All records of a host's containers are nodes of one session, so the registry cannot say whose
  * node one is: this book does. A path is entered, and on the disk, before its node is made; after a
- * kill of the agent its successor finds there which nodes of the session belong to whom.
+ * kill of the agent its successor finds there which nodes of the session belong to whom. A path
+ * that never had a node is not in it.
+ *
+ * The parents that were made for these nodes outlast the session: the book has them, too, and the
+ * disk does a moment later.
  */
 #ifndef AGENT_BRIDGE_BOOK_H
 #define AGENT_BRIDGE_BOOK_H
@@ -11,21 +15,25 @@
 #include <ev.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "agent/base/state_dir.h"
 
 struct bridge_book;
 
 /*
- * An empty book, kept in the state directory (borrowed). `on_saved` comes from the loop: a path
- * that was not on the disk may be there now.
+ * A book without paths, kept in the state directory (borrowed), with a predecessor's `parents`, or
+ * NULL. `on_saved` comes from the loop: a path that was not on the disk may be there now.
  */
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	void (*on_saved)(void *context), void *context);
+	const json_t *parents, void (*on_saved)(void *context), void *context);
 /* The file on the disk stays. Accepts NULL. */
 void bridge_book_destroy(struct bridge_book *book);
 
-/* Reads what a predecessor has left: an object of path -> container. New reference. */
+/*
+ * Reads what a predecessor has left: "paths", an object of path -> container, and "parents", one of
+ * path -> [container, node_id]. New reference.
+ */
 json_t *bridge_book_load(const struct state_dir *state);
 
 /* The container that has the path; NULL: none. Borrowed until the entry goes. */
@@ -37,5 +45,13 @@ void bridge_book_remove(struct bridge_book *book, const char *path);
  * disk that takes longer than some seconds, or that fails, is not waited for.
  */
 bool bridge_book_is_saved(struct bridge_book *book, const char *path);
+
+/* Path -> [container, node_id]. Borrowed. */
+json_t *bridge_book_parents(const struct bridge_book *book);
+void bridge_book_enter_parent(
+	struct bridge_book *book, const char *path, const char *container, uint64_t node_id);
+/* Saves at once what is to be saved a moment later. */
+void bridge_book_settle(struct bridge_book *book);
+void bridge_book_remove_parent(struct bridge_book *book, const char *path);
 
 #endif

@@ -369,6 +369,19 @@ static int judge(const struct bridge_container *container, const struct bridge_c
 	return 0;
 }
 
+static void be_refused(
+	struct bridge_container *container, struct bridge_claim *claim, const struct err *err)
+{
+	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
+		(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_WAITING, err->msg);
+	} else {
+		refuse(container, claim,
+			err->code == BERTH_FILE_ALREADY_EXISTS ? BRIDGE_CLAIM_CONFLICT
+							       : BRIDGE_CLAIM_REFUSED,
+			err->msg);
+	}
+}
+
 static void publish(struct bridge_container *container, struct bridge_claim *claim, int64_t now_ms)
 {
 	struct err err = ERR_INIT;
@@ -384,9 +397,9 @@ static void publish(struct bridge_container *container, struct bridge_claim *cla
 		}
 		return;
 	}
-	if (bridge_publish_claim(container->environment.publish, claim->path, container->name,
-		    claim->data, claim->len, &err)) {
-		refuse(container, claim, BRIDGE_CLAIM_CONFLICT, err.msg);
+	if (bridge_publish_claim(container->environment.publish, container->policy, claim->path,
+		    container->name, claim->data, claim->len, &err)) {
+		be_refused(container, claim, &err);
 		return;
 	}
 	container->tokens -= free_of_charge ? 0 : 1;
@@ -425,7 +438,8 @@ void bridge_container_retry(struct bridge_container *container, int64_t now_ms)
 	bool any = false;
 	for (const struct list *at = container->claims.next; at != &container->claims && !any;
 		at = at->next) {
-		any = LIST_ITEM(at, struct bridge_claim, link)->state == BRIDGE_CLAIM_CONFLICT;
+		enum bridge_claim_state state = LIST_ITEM(at, struct bridge_claim, link)->state;
+		any = state == BRIDGE_CLAIM_CONFLICT || state == BRIDGE_CLAIM_WAITING;
 	}
 	if (any) {
 		refill(container, now_ms);

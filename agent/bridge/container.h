@@ -52,7 +52,7 @@ void bridge_container_set_policy(struct bridge_container *container,
 void bridge_container_expect(struct bridge_container *container, const char *path);
 /* Something may have changed that no event reports. */
 void bridge_container_doubt(struct bridge_container *container);
-/* A path has become free. */
+/* A path has become free, or something that the container gave up has gone. */
 void bridge_container_retry(struct bridge_container *container, int64_t now_ms);
 
 /* When bridge_container_run() has something to do; INT64_MAX: never. Monotonic. */

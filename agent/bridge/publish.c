@@ -5,21 +5,33 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "agent/bridge/account.h"
+#include "agent/bridge/parents.h"
+#include "lib/base/limits.h"
 #include "lib/base/list.h"
+#include "lib/base/path.h"
+
+/* Distinct nodes above the records of a container, those that it gave up and those that are to go
+ * included: some, and so many for each record. */
+enum { PARENTS = 32, PARENTS_PER_RECORD = 4 };
 
 enum post_state { POST_INHERITED, POST_HELD, POST_LEAVING };
 
 struct post {
 	struct list link;
+	struct list own; /* account->posts */
 	struct bridge_publish *publish;
+	struct bridge_account *account;
 	enum post_state state;
 	char *path;
-	char *container;
+	size_t bytes; /* of the record */
 	struct announce *announce;
 };
 
 struct bridge_publish {
 	struct bridge_publish_environment environment;
+	struct bridge_accounts accounts;
+	struct bridge_parents *parents;
 	struct list posts;
 	json_t *by_path; /* path -> the post's address */
 };
@@ -38,11 +50,11 @@ static void on_state(
 	struct post *post = context;
 	if (to == ANNOUNCE_CONFLICT || to == ANNOUNCE_FAILED) {
 		if (from != to) {
-			log_warn("bridge", "container %s: %s is %s: %s", post->container,
+			log_warn("bridge", "container %s: %s is %s: %s", post->account->container,
 				post->path, announce_state_name(to), why);
 		}
 	} else if (announce_state_is_in(to) != announce_state_is_in(from)) {
-		log_debug("bridge", "container %s: %s is %s", post->container, post->path,
+		log_debug("bridge", "container %s: %s is %s", post->account->container, post->path,
 			announce_state_name(to));
 	}
 	post->publish->environment.on_change(post->publish->environment.context);
@@ -53,8 +65,15 @@ static bool on_write(void *context)
 {
 	struct post *post = context;
 	const struct bridge_publish_environment *environment = &post->publish->environment;
+	bridge_book_enter(environment->book, post->path, post->account->container);
 	return bridge_book_is_saved(environment->book, post->path) &&
 		environment->session_is_saved(environment->context);
+}
+
+static void on_parent(void *context, const char *path, uint64_t node_id)
+{
+	const struct post *post = context;
+	bridge_parents_made(post->publish->parents, post->account->container, path, node_id);
 }
 
 static struct post *add(struct bridge_publish *publish, enum post_state state, const char *path,
@@ -62,13 +81,14 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 {
 	struct post *post = allocate_zeroed(1, sizeof(*post));
 	post->publish = publish;
+	post->account = bridge_accounts_refer(&publish->accounts, container);
+	post->account->post_count++;
 	post->state = state;
 	post->path = allocate_text(path);
-	post->container = allocate_text(container);
 	list_append(&publish->posts, &post->link);
+	list_append(&post->account->posts, &post->own);
 	json_object_set_new(
 		publish->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)post)));
-	bridge_book_enter(publish->environment.book, path, container);
 	const struct announce_options options = {
 		.type = DIALECT_YARN,
 		.kind = DIALECT_NODE_EPHEMERAL,
@@ -78,6 +98,7 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 		.update_interval_ms = publish->environment.update_interval_ms,
 		.on_change = on_state,
 		.on_write = on_write,
+		.on_parent = on_parent,
 		.context = post,
 	};
 	post->announce = announce_create(
@@ -85,14 +106,41 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 	return post;
 }
 
+static void set_bytes(struct post *post, size_t bytes)
+{
+	post->account->post_bytes += bytes - post->bytes;
+	post->bytes = bytes;
+}
+
+static void set_state(struct post *post, enum post_state state)
+{
+	post->account->leaving += state == POST_LEAVING;
+	post->account->leaving -= post->state == POST_LEAVING;
+	post->state = state;
+}
+
 static void free_post(struct post *post)
 {
+	set_bytes(post, 0);
+	set_state(post, POST_HELD);
 	list_remove(&post->link);
+	list_remove(&post->own);
 	json_object_del(post->publish->by_path, post->path);
 	announce_destroy(post->announce);
+	post->account->post_count--;
+	bridge_accounts_release(&post->publish->accounts, post->account);
 	free(post->path);
-	free(post->container);
 	free(post);
+}
+
+/* It has no node, or had none. */
+static void end_post(struct post *post)
+{
+	const struct bridge_publish *publish = post->publish;
+	bridge_book_remove(publish->environment.book, post->path);
+	bridge_parents_left(publish->parents, post->path);
+	free_post(post);
+	publish->environment.on_change(publish->environment.context);
 }
 
 /* ---- life ---- */
@@ -103,11 +151,17 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 	publish->environment = *environment;
 	publish->by_path = allocated(json_object());
 	list_init(&publish->posts);
+	bridge_accounts_init(&publish->accounts);
+	publish->parents = bridge_parents_create(environment->loop, environment->registry,
+		environment->book, &publish->accounts, environment->on_change,
+		environment->context);
 	const char *path;
 	json_t *container;
 	json_object_foreach ((json_t *)(uintptr_t)environment->inherited, path, container) {
 		if (json_is_string(container)) {
-			(void)add(publish, POST_INHERITED, path, json_string_value(container));
+			const char *name = json_string_value(container);
+			(void)add(publish, POST_INHERITED, path, name);
+			bridge_book_enter(environment->book, path, name);
 		}
 	}
 	publish->environment.inherited = NULL;
@@ -123,6 +177,8 @@ void bridge_publish_destroy(struct bridge_publish *publish)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
 		free_post(LIST_ITEM(publish->posts.next, struct post, link));
 	}
+	bridge_parents_destroy(publish->parents);
+	bridge_accounts_finish(&publish->accounts);
 	json_decref(publish->by_path);
 	free(publish);
 }
@@ -131,26 +187,82 @@ void bridge_publish_destroy(struct bridge_publish *publish)
 
 static bool has(const struct post *post, const char *container)
 {
-	return strcmp(post->container, container) == 0;
+	return strcmp(post->account->container, container) == 0;
 }
 
-int bridge_publish_claim(struct bridge_publish *publish, const char *path, const char *container,
-	const char *data, size_t len, struct err *err)
+/* The nearest first: with one that is among them, all above it are. */
+static void add_parents(json_t *paths, const char *path)
+{
+	char above[LIMIT_PATH_BYTES + 1];
+	strcpy(above, path);
+	for (size_t len; (len = path_parent_len(above)) > 1;) {
+		above[len] = '\0';
+		if (json_object_get(paths, above)) {
+			return;
+		}
+		json_object_set_new(paths, above, allocated(json_true()));
+	}
+}
+
+static size_t count_parents(const struct bridge_account *account, const char *path)
+{
+	json_t *paths = allocated(json_object());
+	for (const struct list *at = account->posts.next; at != &account->posts; at = at->next) {
+		add_parents(paths, LIST_ITEM(at, struct post, own)->path);
+	}
+	add_parents(paths, path);
+	bridge_parents_add(account, paths);
+	size_t count = json_object_size(paths);
+	json_decref(paths);
+	return count;
+}
+
+/*
+ * A node takes room until it is out of the registry: records that come and go while the registry is
+ * away are bounded, too.
+ */
+static int find_room(const struct bridge_account *account, const struct config_container *policy,
+	const char *path, size_t bytes, struct err *err)
+{
+	size_t most = PARENTS + PARENTS_PER_RECORD * (size_t)policy->max_records;
+	bool waits = account->post_count >= (size_t)policy->max_records ||
+		account->post_bytes + bytes > policy->max_bytes;
+	if (!waits && count_parents(account, path) > most) {
+		waits = account->leaving > 0 || bridge_parents_are_due(account);
+		if (!waits) {
+			return err_set(err, BERTH_LIMIT_EXCEEDED,
+				"its records need more than %zu nodes above them", most);
+		}
+	}
+	return waits ? err_set(err, BERTH_REGISTRY_UNAVAILABLE,
+			       "what the container has given up is in the registry yet")
+		     : 0;
+}
+
+int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
+	const char *path, const char *container, const char *data, size_t len, struct err *err)
 {
 	const struct bridge_publish_environment *environment = &publish->environment;
+	const struct bridge_account *account = bridge_accounts_find(&publish->accounts, container);
 	struct post *post = find(publish, path);
 	if (environment->is_taken(environment->context, path)) {
 		return err_set(err, BERTH_FILE_ALREADY_EXISTS,
 			"a component of the host's agent has %s", path);
 	}
 	if (post && !has(post, container)) {
-		return err_set(err, BERTH_FILE_ALREADY_EXISTS, "container %s of this host %s %s",
-			post->container, post->state == POST_LEAVING ? "is leaving" : "has", path);
+		/* The text goes to the container, which must not learn who its neighbours are. */
+		return err_set(err, BERTH_FILE_ALREADY_EXISTS,
+			"another container of this host %s %s",
+			post->state == POST_LEAVING ? "is leaving" : "has", path);
+	}
+	if (!post && account && find_room(account, policy, path, len, err)) {
+		return err->code;
 	}
 	if (!post) {
 		post = add(publish, POST_HELD, path, container);
 	}
-	post->state = POST_HELD;
+	set_state(post, POST_HELD);
+	set_bytes(post, len);
 	const struct dialect_node node = {
 		.path = post->path,
 		.data = (char *)(uintptr_t)data,
@@ -169,9 +281,14 @@ bool bridge_publish_inherits(
 	return post && has(post, container) && post->state == POST_INHERITED;
 }
 
+/* A node that was never written need not leave. */
 static void leave(struct post *post, const char *why)
 {
-	post->state = POST_LEAVING;
+	if (!announce_has_written(post->announce)) {
+		end_post(post);
+		return;
+	}
+	set_state(post, POST_LEAVING);
 	announce_wish(post->announce, ANNOUNCE_DOWN, NULL, why);
 }
 
@@ -190,7 +307,7 @@ void bridge_publish_forsake(struct bridge_publish *publish)
 		struct post *post = LIST_ITEM(at, struct post, link);
 		if (post->state == POST_INHERITED) {
 			log_info("bridge", "container %s no longer has %s: taking it out",
-				post->container, post->path);
+				post->account->container, post->path);
 			leave(post, "its container ended while the agent was away");
 		}
 	}
@@ -199,7 +316,7 @@ void bridge_publish_forsake(struct bridge_publish *publish)
 void bridge_publish_proceed(struct bridge_publish *publish)
 {
 	struct list *next;
-	bool freed = false;
+	bridge_parents_proceed(publish->parents);
 	for (struct list *at = publish->posts.next; at != &publish->posts; at = next) {
 		struct post *post = LIST_ITEM(at, struct post, link);
 		next = at->next;
@@ -208,13 +325,8 @@ void bridge_publish_proceed(struct bridge_publish *publish)
 		if (post->state == POST_LEAVING &&
 			announce_get_state(post->announce) == ANNOUNCE_WITHDRAWN &&
 			announce_finished(post->announce)) {
-			bridge_book_remove(publish->environment.book, post->path);
-			free_post(post);
-			freed = true;
+			end_post(post);
 		}
-	}
-	if (freed) {
-		publish->environment.on_change(publish->environment.context);
 	}
 }
 
@@ -231,9 +343,11 @@ void bridge_publish_each_leaving(const struct bridge_publish *publish, const cha
 	void (*visit)(void *context, const char *path, const struct announce *announce),
 	void *context)
 {
-	for (const struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
-		const struct post *post = LIST_ITEM(at, struct post, link);
-		if (post->state == POST_LEAVING && has(post, container)) {
+	const struct bridge_account *account = bridge_accounts_find(&publish->accounts, container);
+	for (const struct list *at = account ? account->posts.next : NULL;
+		account && at != &account->posts; at = at->next) {
+		const struct post *post = LIST_ITEM(at, struct post, own);
+		if (post->state == POST_LEAVING) {
 			visit(context, post->path, post->announce);
 		}
 	}

@@ -9,6 +9,9 @@
  *   a predecessor's entry --> INHERITED --claim by the same container--> HELD
  *                                     \--forsake: nobody claimed it--> LEAVING
  *   LEAVING --claim by the same container--> HELD
+ *
+ * A post that was never written does not leave: it is gone at once. Those that leave count in the
+ * limits of their container. The nodes above a post that were made for it go after it (parents.h).
  */
 #ifndef AGENT_BRIDGE_PUBLISH_H
 #define AGENT_BRIDGE_PUBLISH_H
@@ -21,6 +24,7 @@
 
 #include "agent/bridge/book.h"
 #include "agent/component/announce.h"
+#include "agent/config/config.h"
 #include "lib/registry/registry.h"
 
 struct bridge_publish;
@@ -47,16 +51,17 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 void bridge_publish_destroy(struct bridge_publish *publish);
 
 /*
- * The container wants this record at the path; also to change it. 0, or FILE_ALREADY_EXISTS with
- * who has the path.
+ * The container wants this record at the path; also to change it. 0, or FILE_ALREADY_EXISTS: the
+ * path is another one's. A new record needs room within the policy's limits: LIMIT_EXCEEDED, or
+ * REGISTRY_UNAVAILABLE while there will be some.
  */
-int bridge_publish_claim(struct bridge_publish *publish, const char *path, const char *container,
-	const char *data, size_t len, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(6);
+int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
+	const char *path, const char *container, const char *data, size_t len, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
 /* A predecessor has announced the container's path, and nobody has claimed it yet. */
 bool bridge_publish_inherits(
 	const struct bridge_publish *publish, const char *path, const char *container);
-/* Takes the node out, if the container has the path. */
+/* Takes the node out, if the container has the path, and forgets it if it was never written. */
 void bridge_publish_release(
 	struct bridge_publish *publish, const char *path, const char *container, const char *why);
 /*

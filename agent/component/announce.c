@@ -54,6 +54,7 @@ struct announce *announce_create(
 	announce->wanted.kind = options->kind;
 	announce->may_be_registered = options->may_be_registered;
 	announce->may_be_lost = options->may_be_registered;
+	announce->has_written = options->may_be_registered || options->persistent;
 	read_persistent(announce, options->persistent);
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 	announce->since = ev_now(loop);

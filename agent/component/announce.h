@@ -96,6 +96,8 @@ struct announce_options {
 	 * that yet; the write is put off until announce_noted(). May be NULL.
 	 */
 	bool (*on_write)(void *context);
+	/* A write has made this parent of the node. May be NULL. */
+	void (*on_parent)(void *context, const char *path, uint64_t node_id);
 	void *context;
 };
 
@@ -144,6 +146,8 @@ double announce_since(const struct announce *announce);
  * announcement that has never written needs no registry to be withdrawn.
  */
 bool announce_settled(const struct announce *announce);
+/* It has begun a write, or a predecessor may have: a node of ours may be there. */
+bool announce_has_written(const struct announce *announce);
 /*
  * The persistent node that holds our record, and what is being written to it, for
  * announce_options.persistent of a successor. New reference; NULL when there is neither.

@@ -81,6 +81,11 @@ const char *announce_why(const struct announce *announce)
 	return announce->why;
 }
 
+bool announce_has_written(const struct announce *announce)
+{
+	return announce->has_written;
+}
+
 double announce_since(const struct announce *announce)
 {
 	return announce->since;

@@ -265,6 +265,14 @@ static void on_written(void *context, const struct registry_result *result)
 	announce_reconcile(announce);
 }
 
+static void on_parent(void *context, const char *path, uint64_t node_id)
+{
+	const struct announce_options *options = &((struct announce *)context)->options;
+	if (options->on_parent) {
+		options->on_parent(options->context, path, node_id);
+	}
+}
+
 static void begin_bind(struct announce *announce, enum announce_action action)
 {
 	const struct announce_wanted *wanted = &announce->wanted;
@@ -286,6 +294,7 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.anew = rewrite && wanted->change == DIALECT_CHANGE_REPLACE,
 		.mode = create ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
 		.expected = announce->seen.stat,
+		.on_parent = on_parent,
 	};
 	if (announce->options.on_write && !announce->options.on_write(announce->options.context)) {
 		announce->put_off = true;
@@ -293,6 +302,7 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 	}
 	announce->looked = true;
 	announce->may_be_registered = true;
+	announce->has_written = true;
 	announce->request = allocated(registry_bind(announce->registry,
 		joins ? announce->path : announce->at, &bind, on_written, announce));
 }

@@ -36,7 +36,9 @@ const struct config_option config_container_options[] = {
 		.help = "The uid:gid that registry/ belongs to: the container's root in a user "
 			"namespace. Only root can give it to another user." },
 	{ "max_records", INTEGER(container, max_records, 0, MOST_RECORDS), .fallback = "64",
-		.help = "How many records a container may register." },
+		.help = "How many records a container may register. Records that it has given up "
+			"count until they are out of the registry, and so do the distinct nodes "
+			"above them: 32, and 4 for each record." },
 	{ "max_bytes", SIZE(container, max_bytes, 0, KIB(64 * 1024)), .fallback = "256K",
 		.help = "How many bytes its records may have together." },
 	{ "rate", INTEGER(container, rate, 1, 10000), .fallback = "20",

@@ -32,10 +32,13 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 {
 	/* In another session there is nothing to take over: its nodes end with it. */
 	int code = 0;
-	json_t *inherited = agent->session_resumed ? bridge_book_load(&agent->state) : NULL;
-	if (*agent->config->bridge.containers || json_object_size(inherited) > 0) {
+	json_t *book = bridge_book_load(&agent->state);
+	const json_t *parents = json_object_get(book, "parents");
+	const json_t *inherited = agent->session_resumed ? json_object_get(book, "paths") : NULL;
+	if (*agent->config->bridge.containers || json_object_size(inherited) > 0 ||
+		json_object_size(parents) > 0) {
 		agent->bridge_book = bridge_book_create(
-			agent->loop, &agent->state, on_change, agent);
+			agent->loop, &agent->state, parents, on_change, agent);
 		const struct bridge_environment environment = {
 			.loop = agent->loop,
 			.registry = agent->registry,
@@ -51,7 +54,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 		};
 		code = bridge_create(&agent->bridge, &environment, agent->config, err);
 	}
-	json_decref(inherited);
+	json_decref(book);
 	for (size_t i = 0; i < received->bridge_count; i++) {
 		if (received->bridge[i].fd >= 0) {
 			close(received->bridge[i].fd); /* its container has gone */
@@ -64,6 +67,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 void agent_bridge_pass(const struct agent *agent, struct upgrade *passed)
 {
 	if (agent->bridge) {
+		bridge_book_settle(agent->bridge_book);
 		size_t max = bridge_containers(agent->bridge);
 		passed->bridge = allocate_zeroed(max, sizeof(*passed->bridge));
 		passed->bridge_count = bridge_pass(agent->bridge, passed->bridge, max);
@@ -72,8 +76,11 @@ void agent_bridge_pass(const struct agent *agent, struct upgrade *passed)
 
 void agent_bridge_close(struct agent *agent)
 {
-	bridge_destroy(agent->bridge);
-	agent->bridge = NULL;
+	if (agent->bridge) {
+		bridge_book_settle(agent->bridge_book);
+		bridge_destroy(agent->bridge);
+		agent->bridge = NULL;
+	}
 }
 
 void agent_bridge_forget(struct agent *agent)

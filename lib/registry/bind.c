@@ -36,7 +36,8 @@ struct write_request {
 	char *data;
 	size_t len;
 	struct registry_stat expected; /* REPLACE: the user's */
-	char *owner;                   /* mknode: of the node; or NULL */
+	void (*on_parent)(void *context, const char *path, uint64_t node_id);
+	char *owner;  /* mknode: of the node; or NULL */
 	char *prefix; /* the path of the node being created: `path`, or a parent's */
 	struct registry_acl *acl;
 };
@@ -191,6 +192,10 @@ static void on_created(struct write_request *request)
 	} else if (code == BERTH_PATH_NOT_FOUND) {
 		fail(request, code, "its parent does not exist");
 	} else if (!last && (code == 0 || code == BERTH_FILE_ALREADY_EXISTS)) {
+		if (code == 0 && request->on_parent) {
+			request->on_parent(
+				request->base.context, request->prefix, task->ret_stat.node_id);
+		}
 		create_child(request);
 	} else if (code == 0 && request->sequential) {
 		succeed_numbered(request);
@@ -362,6 +367,7 @@ struct registry_request *registry_bind(struct registry *registry, const char *pa
 	request->container_parents = bind->container_parents;
 	request->anew = bind->anew;
 	request->expected = bind->expected;
+	request->on_parent = bind->on_parent;
 	if (registry_request_refuse_path(&request->base)) {
 		return &request->base;
 	}

@@ -366,6 +366,11 @@ struct registry_bind {
 	bool container_parents; /* missing parents go with their last child, sooner or later */
 	enum registry_bind_mode mode;
 	struct registry_stat expected; /* for REPLACE */
+	/*
+	 * A missing parent was made, with the context of `done`; the bind may fail after it. A
+	 * write whose answer was lost may have made another one. May be NULL.
+	 */
+	void (*on_parent)(void *context, const char *path, uint64_t node_id);
 };
 
 /*

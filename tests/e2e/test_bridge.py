@@ -398,7 +398,7 @@ class Policy(BridgeTest):
         before = self.identity(f"{WEB}/c1")
         self.register(self.container("web-2"), f"{WEB}/c1", **{"yarn:id": "two"})
         why = self.await_state(host, "web-2", f"{WEB}/c1", "conflict")
-        self.assertEqual(why, f"container web-1 of this host has {WEB}/c1")
+        self.assertEqual(why, f"another container of this host has {WEB}/c1")
         self.assertEqual(self.identity(f"{WEB}/c1"), before)
         first.kill()
         self.await_state(host, "web-2", f"{WEB}/c1", "registered")

@@ -197,32 +197,6 @@ Test(state_dir, waits_for_a_predecessor_that_is_about_to_end)
 	state_dir_finish(&directory);
 }
 
-/* A document of so many bytes. */
-static void write_document(size_t len)
-{
-	static const char head[] = "{\"number\":7,\"more\":\"";
-	struct err err = ERR_INIT;
-	char *text = malloc(len);
-	memset(text, 'x', len);
-	memcpy(text, head, strlen(head));
-	memcpy(text + len - 2, "\"}", 2);
-	cr_assert_eq(state_file_write(path, "drain", "drain", text, len, &err), 0, "%s", err.msg);
-	free(text);
-}
-
-Test(state_dir, a_document_has_a_largest_size)
-{
-	static const size_t most = 4 * 1024 * 1024;
-	struct state_dir directory;
-	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	write_document(most);
-	cr_expect_eq(load(&directory), 7);
-	write_document(most + 1);
-	cr_expect_eq(load(&directory), -1);
-	state_dir_finish(&directory);
-}
-
 Test(state_dir, a_document_lasts_unless_it_is_passing)
 {
 	struct state_dir directory;

@@ -54,7 +54,8 @@ static const char *on_disk(const struct bridge_stage *stage, const char *path)
 {
 	static char text[64];
 	json_t *paths = bridge_book_load(&stage->state);
-	const char *container = json_string_value(json_object_get(paths, path));
+	const char *container = json_string_value(
+		json_object_get(json_object_get(paths, "paths"), path));
 	snprintf(text, sizeof(text), "%s", container ? container : "");
 	json_decref(paths);
 	return text;
@@ -155,12 +156,12 @@ BOOK_TEST(another_book_is_empty)
 		wait_for_disk(stage);
 		json_t *paths = bridge_book_load(&stage->state);
 		cr_expect(json_is_object(paths), "%s", texts[i]);
-		cr_expect_eq(json_object_size(paths), 0, "%s", texts[i]);
+		cr_expect_eq(json_object_size(json_object_get(paths, "paths")), 0, "%s", texts[i]);
 		json_decref(paths);
 	}
 	stage_put(stage, "state/bridge", "oops", 4);
 	json_t *paths = bridge_book_load(&stage->state);
-	cr_expect_eq(json_object_size(paths), 0);
+	cr_expect_eq(json_object_size(json_object_get(paths, "paths")), 0);
 	json_decref(paths);
 }
 

@@ -372,43 +372,6 @@ CONTAINER_TEST(the_registry_belongs_to_the_policys_owner)
 
 /* ---- neighbours and successors ---- */
 
-CONTAINER_TEST(a_path_that_another_container_has_is_a_conflict_until_it_is_free)
-{
-	struct err err = ERR_INIT;
-	const char *record = RECORD("theirs");
-	cr_assert_eq(bridge_publish_claim(
-			     stage->publish, "/services/db", "web-2", record, strlen(record), &err),
-		0);
-	int owner = own(stage, "/services/db", RECORD("ours"));
-	run(stage);
-	cr_expect_str_eq(state(stage, "/services/db"), "conflict");
-	cr_expect_str_eq(
-		why(stage, "/services/db"), "container web-2 of this host has /services/db");
-	settle(stage);
-	cr_expect(stage_has(&stage->common, "/services/db", "theirs"));
-	bridge_publish_release(stage->publish, "/services/db", "web-2", "over");
-	settle(stage);
-	bridge_container_retry(stage->container, stage->now_ms);
-	cr_expect(registers(stage, "/services/db", "ours"));
-	close(owner);
-}
-
-CONTAINER_TEST(a_retry_is_for_conflicts_alone)
-{
-	stage->policy.rate = 1;
-	bridge_container_destroy(stage->container, false);
-	open_container(stage);
-	int owners[] = { own(stage, "/services/a", RECORD("1")),
-		own(stage, "/services/b", RECORD("2")) };
-	run(stage);
-	size_t counts[BRIDGE_CLAIM_LINGERING + 1] = { 0 };
-	bridge_container_retry(stage->container, stage->now_ms + 5000);
-	bridge_container_count(stage->container, counts);
-	cr_expect_eq(counts[BRIDGE_CLAIM_WAITING], 1);
-	close(owners[0]);
-	close(owners[1]);
-}
-
 CONTAINER_TEST(records_go_with_the_container_or_stay_for_a_successor)
 {
 	int owner = own(stage, "/services/db", RECORD("one"));
@@ -465,23 +428,6 @@ CONTAINER_TEST(a_path_that_is_gone_before_the_look_is_no_refusal)
 	cr_expect_str_eq(state(stage, "/services/never"), "new");
 	run(stage);
 	cr_expect_str_eq(state(stage, "/services/never"), "");
-}
-
-/* Another record has become free meanwhile. */
-CONTAINER_TEST(a_path_that_nobody_has_looked_at_is_not_judged)
-{
-	struct err err = ERR_INIT;
-	const char *record = RECORD("theirs");
-	cr_assert_eq(bridge_publish_claim(
-			     stage->publish, "/services/db", "web-2", record, strlen(record), &err),
-		0);
-	int owner = own(stage, "/services/db", RECORD("ours"));
-	run(stage);
-	cr_expect_str_eq(state(stage, "/services/db"), "conflict");
-	bridge_container_expect(stage->container, "/services/never");
-	bridge_container_retry(stage->container, stage->now_ms);
-	cr_expect_str_eq(state(stage, "/services/never"), "new");
-	close(owner);
 }
 
 CONTAINER_TEST(a_predecessors_socket_is_taken_once)

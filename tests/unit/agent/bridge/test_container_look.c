@@ -63,20 +63,6 @@ CONTAINER_TEST(writes_beyond_the_rate_wait)
 	cr_expect_eq(changed, 2);
 }
 
-CONTAINER_TEST(a_withdrawal_waits_for_nothing)
-{
-	stage->policy.rate = 1;
-	bridge_container_destroy(stage->container, false);
-	open_container(stage);
-	int owner = own(stage, "/services/a", RECORD("1"));
-	run(stage);
-	stage_withdraw(owner);
-	run(stage);
-	cr_expect_str_neq(why(stage, "/services/a"), "");
-	settle(stage);
-	cr_expect_null(stage_node(&stage->common, "/services/a"));
-}
-
 /* ---- when it looks ---- */
 
 CONTAINER_TEST(without_an_event_it_looks_now_and_then)
