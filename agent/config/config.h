@@ -326,6 +326,8 @@ enum config_output_format {
 	CONFIG_FORMAT_RENDER /* what the command prints */
 };
 
+enum config_output_write { CONFIG_WRITE_REPLACE, CONFIG_WRITE_IN_PLACE };
+
 /* A file, or a backend of HAProxy, that follows the registry. */
 struct config_output {
 	struct config *whole; /* as in config_check */
@@ -346,7 +348,8 @@ struct config_output {
 	char *path;         /* of the file; "" for haproxy-runtime */
 	char *socket;       /* of HAProxy */
 	char *backend;
-	unsigned mode; /* 0: that of the file that is there, else 0644 */
+	unsigned write; /* enum config_output_write; filled in when unset */
+	unsigned mode;  /* 0: that of the file that is there, else 0644 */
 	char *owner;
 	unsigned owner_id; /* (unsigned)-1: as it is */
 	char *group;

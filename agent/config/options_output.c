@@ -40,9 +40,10 @@ const struct config_option config_output_options[] = {
 			"endpoints. prometheus: targets for file_sd_configs. envoy: a file for "
 			"EDS. haproxy: server lines, as a whole backend section when backend names "
 			"one. nginx: server lines of an upstream block. hosts: lines of "
-			"/etc/hosts, with the names that DNS answers. env: variables for a shell. "
-			"haproxy-runtime is not a file: the "
-			"agent adds and removes the servers of a running HAProxy over its socket. "
+			"/etc/hosts, with the names that DNS answers, between the marks # BEGIN "
+			"berth NAME and # END berth NAME; the rest of the file stays. env: "
+			"variables for a shell. haproxy-runtime is not a file: the agent adds and "
+			"removes the servers of a running HAProxy over its socket. "
 			"render: see there. Required, unless render is given." },
 	{ "render", COMMAND(output, render, render_argv), .automatic = "none",
 		.example = "/usr/bin/jq -r .endpoints[].address.uri",
@@ -59,6 +60,16 @@ const struct config_option config_output_options[] = {
 		.example = "web",
 		.help = "The backend section of HAProxy: required with haproxy-runtime. Berth's "
 			"servers there have names that begin with berth:, others are left alone." },
+	{ "write", WORD(output, write, "replace", "in-place"),
+		.automatic = "in-place for a file that is a mount, else replace",
+		.example = "replace",
+		.help = "replace: a new file is moved to the path, so that readers see the whole "
+			"of the old or of the new one; a symbolic link stays, and what it leads to "
+			"is replaced. in-place: for a file that is a mount, such as /etc/hosts in "
+			"a container, which nothing can be moved over. The new file is made in "
+			"state_dir, and written over the one that is there: a reader may see some "
+			"of both, and a crash leaves that until the agent starts again. It writes "
+			"through no symbolic link, and leaves mode, owner and group as they are." },
 	{ "mode", MODE(output, mode), .min = 1,
 		.automatic = "that of the file that is there, else 0644", .example = "0640",
 		.help = "Permissions of the file." },

@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/file_place.h"
+#include "agent/base/file_work.h"
+#include "agent/base/mount.h"
 #include "agent/config/build.h"
 #include "agent/config/doubt.h"
 #include "agent/config/shellwords.h"
@@ -31,7 +34,8 @@ static void refuse_key(struct config_builder *builder, const struct config_secti
 	}
 }
 
-static void rule_runtime(struct config_builder *builder, const struct config_section *section)
+static void rule_runtime(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
 {
 	static const char *const of_files[] = { "path", "mode", "owner", "group", "check",
 		"on_change" };
@@ -40,6 +44,9 @@ static void rule_runtime(struct config_builder *builder, const struct config_sec
 	for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++) {
 		refuse_key(builder, section, of_files[i],
 			"with `format = haproxy-runtime`, which writes no file");
+	}
+	if (output->write == CONFIG_WRITE_IN_PLACE) {
+		refuse_key(builder, section, "write", "with `format = haproxy-runtime`");
 	}
 }
 
@@ -51,6 +58,33 @@ static void rule_file(struct config_builder *builder, const struct config_sectio
 	if (output->format != CONFIG_FORMAT_HAPROXY) {
 		refuse_key(builder, section, "backend",
 			"without `format = haproxy` or haproxy-runtime");
+	}
+}
+
+/* A file that is a mount can only be written over. */
+static void rule_write(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	static const char *const of_new_files[] = { "mode", "owner", "group" };
+	const struct config_entry *entry = config_section_find(section, "write");
+	struct err doubt = ERR_INIT;
+	bool is_mount = !config_is_bad(section, "path") && mount_is_at(output->path);
+	if (config_lacks(section, "write")) {
+		output->write = is_mount ? CONFIG_WRITE_IN_PLACE : CONFIG_WRITE_REPLACE;
+	} else if (output->write == CONFIG_WRITE_REPLACE && is_mount) {
+		config_report(builder, section, entry,
+			"`write`: %s is a mount, which cannot be replaced: in-place writes into it",
+			output->path);
+	} else if (output->write == CONFIG_WRITE_IN_PLACE && !is_mount) {
+		err_set(&doubt, BERTH_FAILED,
+			"%s is not a mount here: with replace, readers see no half of a file",
+			output->path);
+		config_warn(builder, section, entry, &doubt);
+	}
+	for (size_t i = 0; output->write == CONFIG_WRITE_IN_PLACE && i < 3; i++) {
+		refuse_key(builder, section, of_new_files[i],
+			is_mount ? "for a file that is a mount, which is written in place"
+				 : "with `write = in-place`");
 	}
 }
 
@@ -224,13 +258,51 @@ static void doubt_from(struct config_builder *builder, const struct config_secti
 	config_warn(builder, section, config_section_find(section, "from"), &doubt);
 }
 
+/* The path may be a link, or a file that others write, too. */
+static void doubt_place(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	const struct config_entry *entry = config_section_find(section, "path");
+	struct err doubt = ERR_INIT;
+	struct stat status;
+	if (!*output->path || config_is_bad(section, "path")) {
+		return;
+	}
+	bool in_place = output->write == CONFIG_WRITE_IN_PLACE;
+	char *place = in_place ? allocate_text(output->path) : file_place(output->path, &doubt);
+	if (!doubt.code && in_place && lstat(place, &status) == 0 && S_ISLNK(status.st_mode)) {
+		err_set(&doubt, BERTH_FAILED,
+			"%s is a symbolic link, through which nothing is written in place", place);
+	} else if (!doubt.code && output->format == CONFIG_FORMAT_HOSTS) {
+		const struct file_work work = { .path = place,
+			.block = section->name,
+			.block_domain = builder->config->dns.domain };
+		struct file_version ignored;
+		struct buffer whole;
+		buffer_init(&whole, SIZE_MAX);
+		(void)file_work_content(&work, &whole, &ignored, &doubt);
+		buffer_finish(&whole);
+	} else if (!doubt.code && strcmp(place, "/etc/hosts") == 0) {
+		err_set(&doubt, BERTH_FAILED,
+			"%s would hold nothing else, localhost neither: `format = hosts` keeps the "
+			"rest",
+			place);
+	}
+	if (doubt.code) {
+		config_warn(builder, section, entry, &doubt);
+	}
+	free(place);
+}
+
 /* Two outputs that write one file, or keep one backend, would undo each other's work for ever. */
 static void refuse_same_place(struct config_builder *builder, const struct config_section *section,
 	const struct config_output *output)
 {
 	for (size_t i = 0; i + 1 < builder->config->output_count; i++) {
 		const struct config_output *other = &builder->config->outputs[i];
-		if (*output->path && strcmp(output->path, other->path) == 0) {
+		bool blocks = output->format == CONFIG_FORMAT_HOSTS &&
+			other->format == CONFIG_FORMAT_HOSTS;
+		if (*output->path && strcmp(output->path, other->path) == 0 && !blocks) {
 			config_report(builder, section, config_section_find(section, "path"),
 				"[output %s] writes this file, too", other->name);
 		} else if (*output->socket && strcmp(output->socket, other->socket) == 0 &&
@@ -249,9 +321,10 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	if (!config_is_bad(section, "format")) {
 		rule_content(builder, section, output);
 		if (output->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
-			rule_runtime(builder, section);
+			rule_runtime(builder, section, output);
 		} else {
 			rule_file(builder, section, output);
+			rule_write(builder, section, output);
 		}
 	}
 	rule_times(builder, section, output);
@@ -263,6 +336,7 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	doubt_command(builder, section, "on_change", output->on_change_argv);
 	doubt_check(builder, section, output);
 	doubt_directory(builder, section, output);
+	doubt_place(builder, section, output);
 	doubt_from(builder, section, output);
 	doubt_owner(builder, section, output);
 }

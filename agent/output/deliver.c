@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/file_place.h"
 #include "agent/base/log.h"
 #include "agent/output/file.h"
 #include "lib/base/hash.h"
@@ -119,10 +120,31 @@ static void notify(struct output *output)
 
 /* ---- the file ---- */
 
-static void add_work(struct output *output, struct file_work *work,
+/* The work of this step, without its data. */
+static struct file_work make_work(const struct output *output, enum file_step step)
+{
+	const struct config_output *config = output->config;
+	bool is_block = config->format == CONFIG_FORMAT_HOSTS;
+	bool in_place = config->write == CONFIG_WRITE_IN_PLACE;
+	return (struct file_work){
+		.step = step,
+		.in_place = in_place,
+		.temporary = in_place
+			? allocate_format("%s/output-%s.new", output->state_dir, config->name)
+			: output_file_temporary(output->place, is_block ? config->name : ""),
+		.path = allocate_text(output->place),
+		.owner = output_file_owner(
+			output->place, config->mode, config->owner_id, config->group_id),
+		.block = is_block ? allocate_text(config->name) : NULL,
+		.block_domain = is_block ? allocate_text(output->domain) : NULL,
+		.version = output->version,
+	};
+}
+
+static void add_work_take(struct output *output, struct file_work *work_take,
 	void (*on_done)(void *context, const struct err *err))
 {
-	output->file = file_queue_add(output->files, work, on_done, output);
+	output->file = file_queue_add(output->files, work_take, on_done, output);
 	output_enter_take(output, OUTPUT_WRITING, allocate_text(""));
 }
 
@@ -145,12 +167,8 @@ static void on_in_place(void *context, const struct err *err)
 
 static void put_in_place(struct output *output)
 {
-	struct file_work work = {
-		.step = FILE_COMMIT,
-		.temporary = allocate_text(output->temporary),
-		.path = allocate_text(output->config->path),
-	};
-	add_work(output, &work, on_in_place);
+	struct file_work work = make_work(output, FILE_COMMIT);
+	add_work_take(output, &work, on_in_place);
 }
 
 static void on_checked(void *context, const struct command_outcome *outcome)
@@ -200,31 +218,77 @@ static void on_prepared(void *context, const struct err *err)
 		fail(output, err);
 		return;
 	}
-	output->temporary = output_file_temporary(output->config->path);
+	struct file_work work = make_work(output, FILE_COMMIT);
+	output->temporary = work.temporary;
+	work.temporary = NULL;
+	file_work_finish(&work);
 	check(output);
+}
+
+/* Whether the file is as the work would make it; a block's version is that of the file. */
+static int is_done(
+	const struct output *output, struct file_work *work, bool *ret_done, struct err *err)
+{
+	struct buffer whole;
+	buffer_init(&whole, SIZE_MAX);
+	int code = work->block ? file_work_content(work, &whole, &work->version, err) : 0;
+	if (!code) {
+		*ret_done = output_file_equals(output->place,
+			work->block ? buffer_text(&whole) : work->data,
+			work->block ? whole.len : work->len, work->in_place ? NULL : &work->owner);
+	}
+	buffer_finish(&whole);
+	return code;
+}
+
+/* The head of the lines, which a block's marks take the place of. */
+static void drop_head(struct buffer *lines)
+{
+	const char *end = strchr(buffer_text(lines), '\n');
+	if (*buffer_text(lines) == '#' && end) {
+		buffer_consume(lines, (size_t)(end + 1 - lines->data));
+	}
+}
+
+static int find_place(struct output *output, struct err *err)
+{
+	const struct config_output *config = output->config;
+	if (config->write != CONFIG_WRITE_IN_PLACE) {
+		output->place = file_place(config->path, err);
+	} else if (output->state_dir) {
+		output->place = allocate_text(config->path);
+	} else {
+		err_set(err, BERTH_FAILED,
+			"`write = in-place` makes the new file in state_dir, which cannot be used");
+	}
+	return err->code;
 }
 
 static void take_content(struct output *output)
 {
 	const struct config_output *config = output->config;
-	const char *data = buffer_text(&output->content);
-	size_t len = output->content.len;
-	const struct file_owner owner = output_file_owner(
-		config->path, config->mode, config->owner_id, config->group_id);
-	snprintf(output->digest, sizeof(output->digest), "%016llx",
-		(unsigned long long)hash_bytes(HASH_INIT, data, len));
-	if (output_file_equals(config->path, data, len, &owner)) {
-		notify(output);
+	struct err err = ERR_INIT;
+	bool done = false;
+	if (find_place(output, &err)) {
+		fail(output, &err);
 		return;
 	}
-	struct file_work work = {
-		.step = config->check_argv ? FILE_PREPARE : FILE_REPLACE,
-		.temporary = output_file_temporary(config->path),
-		.path = allocate_text(config->path),
-		.owner = owner,
-	};
+	struct file_work work = make_work(output, config->check_argv ? FILE_PREPARE : FILE_REPLACE);
+	if (work.block) {
+		drop_head(&output->content);
+	}
 	work.data = allocated(buffer_take(&output->content, &work.len));
-	add_work(output, &work, config->check_argv ? on_prepared : on_in_place);
+	snprintf(output->digest, sizeof(output->digest), "%016llx",
+		(unsigned long long)hash_bytes(HASH_INIT, work.data, work.len));
+	if (is_done(output, &work, &done, &err)) {
+		fail(output, &err);
+	} else if (done) {
+		notify(output);
+	} else {
+		output->version = work.version;
+		add_work_take(output, &work, config->check_argv ? on_prepared : on_in_place);
+	}
+	file_work_finish(&work);
 }
 
 /* ---- the content ---- */

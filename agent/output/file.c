@@ -45,7 +45,7 @@ bool output_file_equals(
 	const char *expected = data;
 	size_t at = 0;
 	bool equal = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-		(size_t)status.st_size == len && has_owner(&status, owner);
+		(size_t)status.st_size == len && (!owner || has_owner(&status, owner));
 	while (equal && at < len) {
 		char bytes[8192];
 		ssize_t part = read(fd, bytes, sizeof(bytes));
@@ -57,9 +57,10 @@ bool output_file_equals(
 	return equal;
 }
 
-char *output_file_temporary(const char *path)
+char *output_file_temporary(const char *path, const char *block)
 {
 	const char *slash = strrchr(path, '/');
 	int folder_len = (int)(slash + 1 - path);
-	return allocate_format("%.*s.%s.berth-new", folder_len, path, path + folder_len);
+	return allocate_format("%.*s.%s%s%s.berth-new", folder_len, path, path + folder_len,
+		*block ? "." : "", block);
 }

@@ -32,6 +32,7 @@ struct output {
 	const struct config_output *config;
 	char *domain;
 	char *zone;
+	char *state_dir; /* NULL: it cannot be used */
 	struct output_callbacks callbacks;
 	struct output_counts counts;
 
@@ -52,8 +53,10 @@ struct output {
 
 	/* An attempt at a file. */
 	struct buffer content;
-	struct file_job *file; /* the file on its way to the disk; NULL: none */
-	char *temporary;       /* a prepared file; NULL: none */
+	struct file_job *file;       /* the file on its way to the disk; NULL: none */
+	char *temporary;             /* a prepared file; NULL: none */
+	char *place;                 /* where it goes: what the path leads to */
+	struct file_version version; /* of the file in the place, when the new one was prepared */
 	struct command *command;
 	char digest[OUTPUT_DIGEST_BYTES];    /* of the content */
 	char delivered[OUTPUT_DIGEST_BYTES]; /* the content for which on_change succeeded */

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "agent/base/mount.h"
 #include "agent/output/internal.h"
 #include "lib/base/clock.h"
 
@@ -296,6 +297,7 @@ struct output *output_create(const struct output_options *options)
 	output->config = config;
 	output->domain = allocate_text(options->domain);
 	output->zone = allocate_text(options->zone);
+	output->state_dir = options->state_dir ? allocate_text(options->state_dir) : NULL;
 	output->callbacks = options->callbacks;
 	output->why = allocate_text("");
 	output->left_out = allocate_text("");
@@ -311,6 +313,10 @@ struct output *output_create(const struct output_options *options)
 	}
 	if (config->format == CONFIG_FORMAT_NGINX) {
 		output->hosts = output_hosts_create(output->loop, on_hosts_changed, output);
+	}
+	if (config->write == CONFIG_WRITE_IN_PLACE) {
+		log_info("output", "%s: %s is written in place%s", config->name, config->path,
+			mount_is_at(config->path) ? ", since it is a mount" : "");
 	}
 	create_sources(output, options->cache);
 	return output;
@@ -345,6 +351,7 @@ void output_destroy(struct output *output)
 	config_unref(output->config->whole);
 	free(output->domain);
 	free(output->zone);
+	free(output->state_dir);
 	free(output->why);
 	free(output->left_out);
 	free(output->printed);

@@ -70,7 +70,9 @@ struct output_options {
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
 	const char *zone;                   /* the own one, for nearness; copied */
-	const char *delivered;              /* from output_delivered() before a restart; NULL */
+	const char
+		*state_dir; /* for what write = in-place needs; NULL: it cannot be used; copied */
+	const char *delivered; /* from output_delivered() before a restart; NULL */
 	struct output_callbacks callbacks;
 };
 

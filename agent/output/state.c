@@ -95,11 +95,14 @@ void output_drop_attempt(struct output *output)
 		file_queue_cancel(output->file);
 		output->file = NULL;
 	}
-	if (output->temporary) {
+	/* In place, it may be needed to mend what a failure has left. */
+	if (output->temporary && output->config->write != CONFIG_WRITE_IN_PLACE) {
 		unlink(output->temporary);
-		free(output->temporary);
-		output->temporary = NULL;
 	}
+	free(output->temporary);
+	free(output->place);
+	output->temporary = NULL;
+	output->place = NULL;
 	buffer_finish(&output->content);
 }
 

@@ -115,6 +115,7 @@ static struct agent_output *create(
 		.config = config,
 		.domain = agent->config->dns.domain,
 		.zone = agent->config->agent.zone,
+		.state_dir = state_dir_usable(&agent->state) ? agent->state.path : NULL,
 		.delivered = delivered,
 		.callbacks = { on_state, on_delivered, item },
 	});

@@ -36,7 +36,7 @@ static void write_as(const char *text, const struct file_owner *owner)
 	struct err err = ERR_INIT;
 	struct file_work work = {
 		.step = FILE_REPLACE,
-		.temporary = output_file_temporary(path),
+		.temporary = output_file_temporary(path, ""),
 		.path = allocate_text(path),
 		.owner = *owner,
 		.data = allocate_text(text),
@@ -155,8 +155,11 @@ Test(output_file, takes_no_set_user_id_from_the_target_of_a_link)
 
 Test(output_file, is_made_beside_its_place_under_a_name_that_begins_with_a_dot)
 {
-	char *temporary = output_file_temporary("/etc/proxy/servers.cfg");
+	char *temporary = output_file_temporary("/etc/proxy/servers.cfg", "");
 	cr_assert_str_eq(temporary, "/etc/proxy/.servers.cfg.berth-new");
+	free(temporary);
+	temporary = output_file_temporary("/etc/hosts", "web");
+	cr_assert_str_eq(temporary, "/etc/.hosts.web.berth-new");
 	free(temporary);
 }
 
