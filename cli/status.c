@@ -129,6 +129,11 @@ static void component_row(const struct cli *cli, struct table *table, const json
 	}
 	free(addresses);
 	table_line(table, registered ? TABLE_PLAIN : TABLE_WARN, why);
+	const json_t *hook = json_object_get(component, "on_change");
+	if (strcmp(output_text(hook, "state"), "failed") == 0) {
+		snprintf(why, sizeof(why), "on_change failed: %s", output_text(hook, "why"));
+		table_line(table, TABLE_BAD, why);
+	}
 }
 
 static void output_row(const struct cli *cli, struct table *table, const json_t *output)

@@ -20,6 +20,7 @@ enum metric {
 	METRIC_REGISTRY_REQUESTS,  /* registry, result: ok refused timeout unavailable; histogram */
 	METRIC_REGISTERED,         /* component */
 	METRIC_TRANSITIONS,        /* component, to */
+	METRIC_HOOK_RUNS,          /* component, result */
 	METRIC_DAMPED,             /* component */
 	METRIC_PENALTY,            /* component */
 	METRIC_DRAINING,           /* component */

@@ -67,10 +67,17 @@ bool component_settled(const struct component *component)
 		component_dialects_settled(component);
 }
 
+bool component_untold(const struct component *component)
+{
+	return component_hook_pending(component->hook);
+}
+
 bool component_finished(const struct component *component)
 {
+	/* A command that fails does not keep a component that is no longer configured. */
+	bool told = !component_untold(component) || component_hook_failed(component->hook);
 	return announce_finished(component->announce) && is_carried_out(component) &&
-		component_dialects_settled(component);
+		component_dialects_settled(component) && told;
 }
 
 bool component_damped(const struct component *component)
@@ -121,6 +128,13 @@ static void report_state(struct component *component, enum announce_state from,
 			.why = why,
 			.trouble = going && !on_purpose });
 	component->environment.on_announced(component->environment.context, component);
+	component_hook_tell(component->hook, to, why);
+}
+
+static void on_hook_run(void *context, bool succeeded)
+{
+	struct component *component = context;
+	component->environment.on_hook_run(component->environment.context, component, succeeded);
 }
 
 static void ask_host(struct component *component, enum announce_state own);
@@ -280,6 +294,12 @@ struct component *component_create(const struct component_environment *environme
 	component->outcome.hosted = environment->hosted;
 	component->outcome.shown_since = clock_wall_s();
 	component_wish_init(component, saved);
+	component->hook = component_hook_create(
+		&(struct component_hook_options){ .loop = environment->loop,
+			.config = config,
+			.saved = json_object_get(saved, "on_change"),
+			.on_run = on_hook_run,
+			.context = component });
 	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
 	timer_init(&component->linger_timer, environment->loop, "linger", on_linger_end, component);
@@ -299,6 +319,7 @@ void component_destroy(struct component *component)
 		registry_cancel(component->environment.lookups, component->question);
 	}
 	announce_destroy(component->announce);
+	component_hook_destroy(component->hook);
 	component_dialects_free(component);
 	component_endpoints_free(component);
 	config_unref(component->config->whole);
@@ -312,6 +333,7 @@ void component_reload(struct component *component, const struct config_component
 	component_endpoints_arrange(component, config, NULL);
 	start_linger_timer(component);
 	component_dialects_arrange(component, config, NULL);
+	component_hook_reload(component->hook, config);
 	config_ref(config->whole);
 	config_unref(component->config->whole);
 	component->config = config;
@@ -328,15 +350,15 @@ void component_reload(struct component *component, const struct config_component
 
 json_t *component_json(const struct component *component)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o, s:o}", "name",
-		component_label(component), "path", component->config->path, "state",
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o, s:o, s:o}",
+		"name", component_label(component), "path", component->config->path, "state",
 		announce_state_name(component_state(component)), "reason", component_why(component),
 		"registered", component_registered(component), "since", component_since(component),
 		"settled", announce_settled(component->announce) && is_carried_out(component),
 		"damped", component->damped, "penalty", component_penalty(component), "endpoints",
 		component_endpoints_json(component), "addresses",
-		component_addresses_json(component), "dialects",
-		component_dialects_json(component));
+		component_addresses_json(component), "dialects", component_dialects_json(component),
+		"on_change", component_hook_json(component->hook));
 }
 
 json_t *component_save(const struct component *component)
@@ -346,6 +368,7 @@ json_t *component_save(const struct component *component)
 		announce_state_name(component_state(component)), "since",
 		component_since(component));
 	json_object_set_new(saved, "dialects", component_dialects_save(component));
+	json_object_set_new(saved, "on_change", component_hook_save(component->hook));
 	component_wish_save(component, saved);
 	return saved;
 }

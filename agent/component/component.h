@@ -42,6 +42,8 @@ struct component_environment {
 	void (*on_transition)(void *context, const struct transition *transition);
 	/* Registered or not, settled or not: something about the announcement changed. */
 	void (*on_announced)(void *context, struct component *component);
+	/* A run of the component's on_change has ended. */
+	void (*on_hook_run)(void *context, struct component *component, bool succeeded);
 	/* As announce_options.on_write. */
 	bool (*on_write)(void *context, struct component *component);
 	void *context;
@@ -90,7 +92,12 @@ double component_since(const struct component *component);
 bool component_outlasts_outage(const struct component *component);
 /* Its record is in the registry, if not always the wanted one. */
 bool component_registered(const struct component *component);
-/* As announce_settled() and announce_finished(), for the record and for all dialects. */
+/* Its on_change has not taken the component's state yet. */
+bool component_untold(const struct component *component);
+/*
+ * As announce_settled() and announce_finished(), for the record and for all dialects; finished also
+ * when on_change has taken the last state, or failed.
+ */
 bool component_settled(const struct component *component);
 bool component_finished(const struct component *component);
 /* The dialects, for metrics: how many, and one's name and whether it is registered. */

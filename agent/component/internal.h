@@ -9,6 +9,7 @@
 #include "agent/component/damping.h"
 #include "agent/component/component.h"
 #include "agent/component/dialect_set.h"
+#include "agent/component/hook.h"
 #include "agent/component/outcome.h"
 #include "agent/config/record.h"
 #include "agent/component/siblings.h"
@@ -56,6 +57,7 @@ struct component {
 	struct component_environment environment;
 	const struct config_component *config;
 	struct announce *announce;
+	struct component_hook *hook;
 	struct component_outcome outcome;
 	struct registry_request *question; /* to the host's agent: what it lists; or NULL */
 	struct dialect_set **dialects;

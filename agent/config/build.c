@@ -10,6 +10,7 @@
 #include "agent/config/field.h"
 #include "agent/config/hint.h"
 #include "agent/config/secret.h"
+#include "agent/config/shellwords.h"
 
 enum { SHOWN_BYTES = 60, HINT_BYTES = 256 };
 
@@ -32,6 +33,23 @@ void config_warn(struct config_builder *builder, const struct config_section *se
 	const char *file = entry ? entry->file : section->file;
 	config_problems_warn(builder->source->problems, file, entry ? entry->line : section->line,
 		"`%s`: %s", entry ? entry->key : section->kind, doubt->msg);
+}
+
+void config_warn_of_command(struct config_builder *builder, const struct config_section *section,
+	const char *key, char *const *argv)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	struct err doubt = ERR_INIT;
+	size_t len;
+	const char *syntax = argv ? shellwords_find_syntax(entry->value, &len) : NULL;
+	if (syntax) {
+		err_set(&doubt, BERTH_FAILED,
+			"`%.*s` is passed to the program as it is; write sh -c '…' for a shell",
+			(int)len, syntax);
+	}
+	if (syntax || (argv && config_doubt_program(argv[0], "", &doubt))) {
+		config_warn(builder, section, entry, &doubt);
+	}
 }
 
 static void report_unknown_key(struct config_builder *builder, const struct config_section *section,

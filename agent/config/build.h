@@ -40,6 +40,10 @@ void config_report(struct config_builder *builder, const struct config_section *
 void config_warn(struct config_builder *builder, const struct config_section *section,
 	const struct config_entry *entry, const struct err *doubt);
 
+/* Reports a doubt about a command that runs without a shell; `argv` NULL: there is none. */
+void config_warn_of_command(struct config_builder *builder, const struct config_section *section,
+	const char *key, char *const *argv);
+
 /* Expands, parses and stores every key of the section into `target`, which has its defaults. */
 void config_apply(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *type, void *target);

@@ -208,6 +208,8 @@ struct config_component {
 	int64_t damping_half_life_ms; /* default 60 s */
 	bool keep_last;
 	bool publish_health;
+	char *on_change;
+	char **on_change_argv; /* NULL: none */
 };
 
 enum config_restart { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS };

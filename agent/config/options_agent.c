@@ -112,7 +112,7 @@ const struct config_option config_agent_options[] = {
 		.help = "Run after each end of the supervised process, "
 			"before it is started again." },
 	{ "hook_timeout", DURATION(agent, hook_timeout_ms, 1, HOURS(24)), .fallback = "30s",
-		.help = "How long pre_start and post_stop may take." },
+		.help = "How long pre_start, post_stop and a component's on_change may take." },
 	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
 		.help = "Checks that may run at the same time; others wait their turn." },
 	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",

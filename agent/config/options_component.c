@@ -86,6 +86,15 @@ const struct config_option config_component_options[] = {
 			"other component of the instance holds a record." },
 	{ "publish_health", BOOLEAN(component, publish_health), .fallback = "no",
 		.help = "Keep the attribute berth:health (passing or warning) in the record." },
+	{ "on_change", COMMAND(component, on_change, on_change_argv), .automatic = "none",
+		.example = "/usr/local/bin/announce-state",
+		.help = "Run after each change of the component's state, with BERTH_COMPONENT, "
+			"BERTH_STATE (registered, withdrawn, waiting, conflict, failed), BERTH_WHY "
+			"and BERTH_PATH in its environment. One run at a time: states that come "
+			"and go meanwhile are skipped. A run that fails, or that takes longer than "
+			"hook_timeout in [agent] and is killed, is tried again after a growing "
+			"pause. When the agent stops, the record goes first; then it waits for the "
+			"command, as long as hook_timeout." },
 	OPTIONS_END,
 };
 

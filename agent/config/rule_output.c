@@ -9,7 +9,6 @@
 #include "agent/base/mount.h"
 #include "agent/config/build.h"
 #include "agent/config/doubt.h"
-#include "agent/config/shellwords.h"
 #include "lib/base/path.h"
 
 enum { QUIET_MS = 200, QUIET_RUNTIME_MS = 10 };
@@ -158,23 +157,6 @@ static void rule_times(struct config_builder *builder, const struct config_secti
 			entry ? entry : config_section_find(section, "quiet"),
 			"`max_wait` (%lldms) must not be less than `quiet` (%lldms)",
 			(long long)output->max_wait_ms, (long long)output->quiet_ms);
-	}
-}
-
-static void doubt_command(struct config_builder *builder, const struct config_section *section,
-	const char *key, char *const *argv)
-{
-	const struct config_entry *entry = config_section_find(section, key);
-	struct err doubt = ERR_INIT;
-	size_t len;
-	const char *syntax = argv ? shellwords_find_syntax(entry->value, &len) : NULL;
-	if (syntax) {
-		err_set(&doubt, BERTH_FAILED,
-			"`%.*s` is passed to the program as it is; write sh -c '…' for a shell",
-			(int)len, syntax);
-	}
-	if (syntax || (argv && config_doubt_program(argv[0], "", &doubt))) {
-		config_warn(builder, section, entry, &doubt);
 	}
 }
 
@@ -331,9 +313,9 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	rule_failover(builder, section, output);
 	rule_prefer(builder, section, output);
 	refuse_same_place(builder, section, output);
-	doubt_command(builder, section, "render", output->render_argv);
-	doubt_command(builder, section, "check", output->check_argv);
-	doubt_command(builder, section, "on_change", output->on_change_argv);
+	config_warn_of_command(builder, section, "render", output->render_argv);
+	config_warn_of_command(builder, section, "check", output->check_argv);
+	config_warn_of_command(builder, section, "on_change", output->on_change_argv);
 	doubt_check(builder, section, output);
 	doubt_directory(builder, section, output);
 	doubt_place(builder, section, output);

@@ -354,6 +354,7 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 			"damping_reuse (%g) must be less than damping_suppress (%g)",
 			component->damping_reuse, component->damping_suppress);
 	}
+	config_warn_of_command(builder, section, "on_change", component->on_change_argv);
 }
 
 static const struct config_option *address_option(void)

@@ -51,6 +51,7 @@
  * RUNNING --the main process ended--> DEREGISTERING --no record of ours is left--> DONE        |
  * any --QUIT (the session is left to a successor)--> STOPPING_PROCESS --> DONE                 |
  *                                                         ^------------------------------------+
+ * Before DONE comes TELLING, while an on_change has not taken the last state: for hook_timeout.
  * RUNNING --USR2--> exec() (life/upgrade.h)
  * life/meaning.h says which signals these are.
  */
@@ -59,6 +60,7 @@ enum agent_phase {
 	AGENT_DEREGISTERING,
 	AGENT_LINGERING,
 	AGENT_STOPPING_PROCESS,
+	AGENT_TELLING,
 	AGENT_DONE
 };
 

@@ -51,8 +51,12 @@ static json_t *main_process_status(const struct agent *agent)
 
 static json_t *agent_status(const struct agent *agent)
 {
-	static const char *const phases[] = { "running", "deregistering", "lingering",
-		"stopping the main process", "done" };
+	static const char *const phases[] = { [AGENT_RUNNING] = "running",
+		[AGENT_DEREGISTERING] = "deregistering",
+		[AGENT_LINGERING] = "lingering",
+		[AGENT_STOPPING_PROCESS] = "stopping the main process",
+		[AGENT_TELLING] = "waiting for on_change",
+		[AGENT_DONE] = "done" };
 	return json_pack(
 		"{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o?, s:o, s:o, s:o, "
 		"s:O?}",

@@ -21,22 +21,32 @@ static void done(struct agent *agent)
 	ev_break(agent->loop, EVBREAK_ALL);
 }
 
+static void enter(struct agent *agent, enum agent_phase phase, int64_t patience_ms)
+{
+	agent->phase = phase;
+	timer_start(&agent->phase_timer, patience_ms);
+}
+
+/* The last thing that waits for something: the components' on_change learn their last state. */
+static void end(struct agent *agent)
+{
+	if (agent->leave_session || !agent_components_untold(agent)) {
+		done(agent);
+	} else if (agent->phase != AGENT_TELLING) {
+		enter(agent, AGENT_TELLING, agent->config->agent.hook_timeout_ms);
+	}
+}
+
 static void stop_main_process(struct agent *agent)
 {
 	if (agent_main_process_over(agent)) {
-		done(agent);
+		end(agent);
 		return;
 	}
 	agent->phase = AGENT_STOPPING_PROCESS;
 	timer_stop(&agent->phase_timer);
 	log_info("agent", "stopping the main process");
 	supervise_stop(agent->supervise);
-}
-
-static void enter(struct agent *agent, enum agent_phase phase, int64_t patience_ms)
-{
-	agent->phase = phase;
-	timer_start(&agent->phase_timer, patience_ms);
 }
 
 /*
@@ -76,6 +86,9 @@ static void on_phase_timer(void *context)
 		deregistered(agent);
 	} else if (agent->phase == AGENT_LINGERING) {
 		stop_main_process(agent);
+	} else if (agent->phase == AGENT_TELLING) {
+		log_warn("agent", "an on_change did not take the last state within hook_timeout");
+		done(agent);
 	}
 }
 
@@ -112,7 +125,8 @@ void agent_quit(struct agent *agent, const char *why)
 	if (agent->phase == AGENT_RUNNING) {
 		begin(agent, why);
 	}
-	if (agent->phase == AGENT_STOPPING_PROCESS || agent->phase == AGENT_DONE) {
+	if (agent->phase == AGENT_STOPPING_PROCESS || agent->phase == AGENT_TELLING ||
+		agent->phase == AGENT_DONE) {
 		return;
 	}
 	log_info("agent", "%s: leaving the session to a successor", why);
@@ -130,15 +144,18 @@ void agent_stop_proceed(struct agent *agent)
 		break;
 	case AGENT_LINGERING:
 		if (agent->supervise && agent_main_process_over(agent)) {
-			done(agent);
+			end(agent);
 		} else if (drain_is_quiet(&agent->drain)) {
 			stop_main_process(agent);
 		}
 		break;
 	case AGENT_STOPPING_PROCESS:
 		if (agent_main_process_over(agent)) {
-			done(agent);
+			end(agent);
 		}
+		break;
+	case AGENT_TELLING:
+		end(agent);
 		break;
 	case AGENT_RUNNING:
 	case AGENT_DONE:

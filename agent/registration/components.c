@@ -30,6 +30,14 @@ static void on_announced(void *context, struct component *component)
 	agent_wake(agent);
 }
 
+static void on_hook_run(void *context, struct component *component, bool succeeded)
+{
+	struct agent *agent = context;
+	metrics_add(agent->metrics, METRIC_HOOK_RUNS, component_label(component),
+		succeeded ? "ok" : "failed", 1);
+	agent_wake(agent);
+}
+
 /* A successor resumes the session, and knows the persistent node, also after a kill. */
 static bool on_write(void *context, struct component *component)
 {
@@ -51,6 +59,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.persistent = agent->persistent,
 		.on_transition = on_transition,
 		.on_announced = on_announced,
+		.on_hook_run = on_hook_run,
 		.on_write = on_write,
 		.context = agent,
 	};
@@ -216,6 +225,16 @@ bool agent_components_settled(const struct agent *agent)
 		}
 	}
 	return true;
+}
+
+bool agent_components_untold(const struct agent *agent)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		if (component_untold(agent->components[i])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void log_left(const struct component *component)

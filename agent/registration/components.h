@@ -49,6 +49,8 @@ bool agent_components_ready(const struct agent *agent, bool away_ok, struct err 
 struct component *agent_components_find(const struct agent *agent, const char *label);
 /* True when every component, retired or not, has completed its changes in the registry. */
 bool agent_components_settled(const struct agent *agent);
+/* True while some component's on_change has not taken its state. */
+bool agent_components_untold(const struct agent *agent);
 /*
  * Warns of each record that may be left behind although it should be removed, and says when it will
  * disappear.

@@ -12,8 +12,8 @@
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
-static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS, METRIC_DAMPED,
-	METRIC_PENALTY, METRIC_DRAINING };
+static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS,
+	METRIC_HOOK_RUNS, METRIC_DAMPED, METRIC_PENALTY, METRIC_DRAINING };
 
 static bool is_check(void *context, const char *name)
 {
@@ -81,6 +81,10 @@ static void update_component(struct agent *agent, struct component *component)
 	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
 		metrics_add(metrics, METRIC_TRANSITIONS, label,
 			announce_state_name((enum announce_state)state), 0);
+	}
+	if (component_config(component)->on_change_argv) {
+		metrics_add(metrics, METRIC_HOOK_RUNS, label, "ok", 0);
+		metrics_add(metrics, METRIC_HOOK_RUNS, label, "failed", 0);
 	}
 }
 

@@ -16,6 +16,7 @@ FAMILIES = {
     "berth_registry_request_duration_seconds": ("histogram", {"result"}),
     "berth_registered": ("gauge", {"component"}),
     "berth_transitions_total": ("counter", {"component", "to"}),
+    "berth_hook_runs_total": ("counter", {"component", "result"}),
     "berth_damped": ("gauge", {"component"}),
     "berth_penalty": ("gauge", {"component"}),
     "berth_draining": ("gauge", {"component"}),
@@ -139,7 +140,7 @@ class Metrics(AgentTest):
 
     def setUp(self):
         super().setUp()
-        self.server = self.web_agent(extra={
+        self.server = self.web_agent(on_change="true", extra={
             "output o": {"from": "/users", "format": "env", "path": self.folder / "o"},
             "dialect d": {"type": "serverset", "path": "/servers"},
             "bridge": {"containers": self.folder / "containers"},
