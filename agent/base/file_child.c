@@ -2,11 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 
 /* In the child; every signal is blocked, so that no handler of the agent's runs here. */
 static _Noreturn void run(const struct file_work *work, pid_t agent, int lock_fd, int report)
@@ -20,7 +21,7 @@ static _Noreturn void run(const struct file_work *work, pid_t agent, int lock_fd
 	}
 	dup2(report, STDIN_FILENO);
 	dup2(lock_fd, STDOUT_FILENO);
-	(void)linux_close_range(STDERR_FILENO + 1, ~0U);
+	close_files(STDERR_FILENO + 1, INT_MAX);
 	(void)file_work_do(work, &err);
 	/* Smaller than a pipe's buffer: one write, whole or not at all. */
 	(void)!write(STDIN_FILENO, &err, sizeof(err));

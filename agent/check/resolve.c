@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
 {
@@ -73,7 +74,7 @@ static _Noreturn void answer(
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(pipe, STDIN_FILENO);
-	(void)linux_close_range(STDERR_FILENO + 1, ~0U);
+	close_files(STDERR_FILENO + 1, INT_MAX);
 	look_up(host, port, 0, addresses);
 	/* Smaller than a pipe's buffer: one write, whole or not at all. */
 	(void)!write(STDIN_FILENO, addresses, sizeof(*addresses));

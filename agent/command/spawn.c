@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 
 /* The user that the process runs as. */
 struct identity {
@@ -250,7 +251,10 @@ static bool redirect(const struct command_spawn *spawn)
 			return false;
 		}
 	}
-	return spawn->keep_files || linux_close_range(3, ~0U) == 0;
+	if (!spawn->keep_files) {
+		close_files(STDERR_FILENO + 1, INT_MAX);
+	}
+	return true;
 }
 
 static bool set_limits(const struct command_launch *launch)

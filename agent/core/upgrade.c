@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 #include "lib/base/json_text.h"
 #include "lib/base/text.h"
 #include "lib/base/write_all.h"
@@ -212,7 +213,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	if (!upgrade->document) {
 		log_error("upgrade", "the predecessor's document cannot be read: starting afresh");
 		/* Unknown sockets and locks would block our own. */
-		linux_close_range(STDERR_FILENO + 1, ~0U);
+		close_files(STDERR_FILENO + 1, INT_MAX);
 		return;
 	}
 	close(fd);

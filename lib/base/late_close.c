@@ -5,14 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "lib/base/linux_calls.h"
-
-static void close_between(int first, int last)
-{
-	if (first <= last) {
-		(void)linux_close_range(first, (unsigned)last);
-	}
-}
+#include "lib/base/close_files.h"
 
 /* Lives until the caller has closed its own copy, and with it the other end of the pipe. */
 static _Noreturn void hold(int fd, const int ends[2])
@@ -20,10 +13,9 @@ static _Noreturn void hold(int fd, const int ends[2])
 	char byte;
 	int low = fd < ends[0] ? fd : ends[0];
 	int high = fd < ends[0] ? ends[0] : fd;
-	close(ends[1]); /* also where the kernel cannot close many at once */
-	close_between(0, low - 1);
-	close_between(low + 1, high - 1);
-	close_between(high + 1, INT_MAX);
+	close_files(0, low - 1);
+	close_files(low + 1, high - 1);
+	close_files(high + 1, INT_MAX);
 	(void)!read(ends[0], &byte, 1);
 	_exit(0);
 }

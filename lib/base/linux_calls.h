@@ -37,10 +37,4 @@ static inline int linux_openat2(
 	return (int)syscall(SYS_openat2, directory, path, how, size);
 }
 
-/* Closes all descriptors from `first` to `last`. Safe between fork() and exec(). */
-static inline int linux_close_range(int first, unsigned last)
-{
-	return (int)syscall(SYS_close_range, (unsigned)first, last, 0U);
-}
-
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 
 /* The outcome of a task, as its child writes it: smaller than a pipe's buffer, so in one piece. */
 struct report {
@@ -34,12 +35,10 @@ static void close_others(int one, int two, int three)
 			}
 		}
 		if (next < 0) {
-			(void)linux_close_range(from, ~0U);
+			close_files(from, INT_MAX);
 			return;
 		}
-		if (next > from) {
-			(void)linux_close_range(from, (unsigned)next - 1);
-		}
+		close_files(from, next - 1);
 		from = next + 1;
 	}
 }

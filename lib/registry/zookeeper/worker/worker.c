@@ -3,9 +3,10 @@
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/registry/zookeeper/worker/explain.h"
 #include "lib/base/clock.h"
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -287,10 +288,8 @@ static void seclude(void)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
-	if (agent_fd > 3) {
-		linux_close_range(3, (unsigned)agent_fd - 1);
-	}
-	linux_close_range(agent_fd + 1, ~0U);
+	close_files(STDERR_FILENO + 1, agent_fd - 1);
+	close_files(agent_fd + 1, INT_MAX);
 }
 
 int zk_worker_main(int argc, char **argv)

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/core/upgrade.h"
-#include "lib/base/linux_calls.h"
+#include "lib/base/close_files.h"
 #include "lib/base/text.h"
 
 TestSuite(activation);
@@ -77,7 +78,7 @@ pid_t getpid(void)
 static void describe(char text[512], const char *kinds, const char *count, const char *pid)
 {
 	struct upgrade upgrade;
-	linux_close_range(3, ~0U);
+	close_files(3, INT_MAX);
 	for (size_t i = 0; kinds[i]; i++) {
 		if (make_socket(kinds[i]) != (int)(3 + i)) {
 			text_printf(text, 512, "no socket %c", kinds[i]);
