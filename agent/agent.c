@@ -51,6 +51,7 @@
 enum {
 	LARGE_BYTES = 64 * 1024,
 	COMMANDS_END_WITHIN_MS = 2000, /* for killed commands: only a busy kernel takes longer */
+	MANAGER_LOOK_MS = 200,         /* whether the service manager's socket has room again */
 	FILES_WITHIN_MS = 5000,        /* a disk that takes longer hangs, and is not waited for */
 };
 
@@ -63,10 +64,19 @@ static void on_watchdog(void *context)
 	timer_start(&agent->watchdog_timer, notify_watchdog_interval_ms());
 }
 
+static void send_again(void *context)
+{
+	struct agent *agent = context;
+	if (!notify_again()) {
+		timer_start(&agent->manager_timer, MANAGER_LOOK_MS);
+	}
+}
+
 static void start_watchdog(struct agent *agent)
 {
 	int64_t interval_ms = notify_watchdog_interval_ms();
 	timer_init(&agent->watchdog_timer, agent->loop, "watchdog", on_watchdog, agent);
+	timer_init(&agent->manager_timer, agent->loop, "manager", send_again, agent);
 	if (interval_ms > 0) {
 		timer_start(&agent->watchdog_timer, interval_ms);
 	}
@@ -74,11 +84,12 @@ static void start_watchdog(struct agent *agent)
 
 /* ---- decisions ---- */
 
-static void notify_status_of(const struct agent *agent)
+static void notify_status_of(struct agent *agent)
 {
 	struct err why = ERR_INIT;
 	bool ready = agent_components_ready(agent, false, &why);
 	notify_status("%s", ready ? "every component is registered" : why.msg);
+	send_again(agent);
 }
 
 /*
@@ -194,6 +205,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	if (code == 0) {
 		harden(agent);
 		claim_orphans(agent, main_argv, received);
+		log_start();
 		code = open_state(agent, received, err);
 	}
 	if (code == 0) {
@@ -323,22 +335,29 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	}
 	finish(&agent);
 	log_info("agent", "ended");
+	log_finish();
 	return agent.exit_status;
 }
 
 /* Loads the configuration for a run; 0 or the exit status. */
-static int load(struct config **ret_config, const char *path)
+static int load(struct config **ret_config, const char *path,
+	void (*refuse)(const struct config_problems *))
 {
 	struct config_problems problems = { 0 };
 	int code = config_load_trusted(ret_config, path, &problems);
 	if (code) {
-		config_problems_print(&problems, stderr);
+		refuse(&problems);
 	} else {
 		log_set((*ret_config)->agent.log_level, (*ret_config)->agent.log_json);
 		config_problems_log_warnings(&problems);
 	}
 	config_problems_finish(&problems);
 	return code ? 1 : 0;
+}
+
+static void print_problems(const struct config_problems *problems)
+{
+	config_problems_print(problems, stderr);
 }
 
 static void print_verdict(
@@ -397,10 +416,10 @@ static int convert(const struct command_line *line)
 static int load_patiently(struct config **ret_config, const char *path)
 {
 	enum { TRIES = 300, PAUSE_MS = 100 };
-	int status = load(ret_config, path);
+	int status = load(ret_config, path, config_problems_log);
 	for (int i = 0; status && i < TRIES && !agent_is_asked_to_end(NULL); i++) {
 		poll(NULL, 0, PAUSE_MS);
-		status = load(ret_config, path);
+		status = load(ret_config, path, config_problems_log);
 	}
 	return status;
 }
@@ -448,7 +467,7 @@ static int run_with(const struct command_line *line, char **argv)
 	}
 	struct config *config = NULL;
 	int status = received.document ? load_patiently(&config, line->config_path)
-				       : load(&config, line->config_path);
+				       : load(&config, line->config_path, print_problems);
 	if (status == 0) {
 		status = run(line, argv, config, &received);
 	}

@@ -1,21 +1,52 @@
 #include "xds/log.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <unistd.h>
 
+#include "lib/base/buffer.h"
 #include "lib/base/text.h"
+#include "lib/program/log_writer.h"
 
-enum { LINE_BYTES = 1024 };
+enum { MESSAGE_BYTES = 1024 };
+
+static void append_line(struct buffer *line, const char *level, const char *message)
+{
+	buffer_printf(line, "berth-xds: %s: %s\n", level, message);
+}
 
 void log_line(const char *level, const char *format, ...)
 {
-	char line[LINE_BYTES];
+	char message[MESSAGE_BYTES];
+	struct buffer line;
 	va_list arguments;
 	va_start(arguments, format);
-	text_vprintf(line, sizeof(line), format, arguments);
+	text_vprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
-	for (char *c = line; *c; c++) {
+	for (char *c = message; *c; c++) {
 		*c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
 	}
-	fprintf(stderr, "berth-xds: %s: %s\n", level, line);
+	buffer_init(&line, LOG_WRITER_LINE_BYTES);
+	append_line(&line, level, message);
+	log_writer_write(buffer_text(&line), line.len);
+	buffer_finish(&line);
+}
+
+static void append_report(struct buffer *line, const char *previous, const char *message)
+{
+	(void)previous;
+	append_line(line, "warn", message);
+}
+
+void log_start(void)
+{
+	/* The agent's pipe does not block, and the agent always reads it. */
+	if ((fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK) == 0) {
+		(void)log_writer_start(append_report);
+	}
+}
+
+void log_finish(void)
+{
+	log_writer_finish();
 }

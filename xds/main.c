@@ -285,6 +285,7 @@ static int serve(struct berth *berth, struct world *world, struct shares *shares
 	int status = open_listeners(server, options);
 	if (status == 0) {
 		char words[SANDBOX_WORDS_BYTES];
+		log_start();
 		cage_enter(words);
 		log_line("info", "cage: %s", words);
 		ev_run(loop, 0);
@@ -294,6 +295,7 @@ static int serve(struct berth *berth, struct world *world, struct shares *shares
 	}
 	server_destroy(server);
 	ev_loop_destroy(loop);
+	log_finish();
 	return status;
 }
 

@@ -12,6 +12,7 @@ void *allocated(void *memory)
 {
 	if (!memory) {
 		log_error("agent", "out of memory");
+		log_finish();
 		abort();
 	}
 	return memory;

@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/base/buffer.h"
 #include "lib/base/text.h"
 #include "lib/base/utf8.h"
+#include "lib/program/log_writer.h"
 
-enum { LINE_MAX_BYTES = 8192 };
+enum {
+	MESSAGE_BYTES = 1024,
+	/* Room for the other parts of a line: a text that needs it is cut. */
+	FRAME_BYTES = 256,
+};
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
@@ -46,12 +50,13 @@ static void append_byte(struct buffer *line, unsigned char byte, bool quotes)
 
 /*
  * Control characters leave as \n, \t or \u00XX, and invalid UTF-8 as '?': a log line is
- * one line of valid text for any output of a child process. Both formats use it.
+ * one line of valid text for any output of a child process. Both formats use it. Escapes make a
+ * text longer: it ends where the line would.
  */
 static void append_escaped(struct buffer *line, const char *text, bool quotes)
 {
 	size_t left = strlen(text);
-	while (left > 0) {
+	while (left > 0 && line->len + FRAME_BYTES < line->max) {
 		size_t len = utf8_character_len(text, left);
 		bool control = len == 2 && (unsigned char)text[0] == 0xc2 &&
 			(unsigned char)text[1] < 0xa0;
@@ -79,14 +84,6 @@ static void append_time(struct buffer *line)
 	char text[32];
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
 	buffer_printf(line, "%s.%03ldZ", text, now.tv_nsec / 1000000);
-}
-
-static void write_line(const struct buffer *line)
-{
-	ssize_t written;
-	do {
-		written = write(STDERR_FILENO, line->data, line->len);
-	} while (written < 0 && errno == EINTR);
 }
 
 static void append_member(struct buffer *line, const char *name, const char *value)
@@ -124,6 +121,16 @@ static void append_text(
 	buffer_append_text(line, "\n");
 }
 
+static void append_line(struct buffer *line, enum log_level level, const char *subject,
+	const struct log_field *fields, const char *message)
+{
+	if (as_json) {
+		append_json(line, level, subject, fields, message);
+	} else {
+		append_text(line, level, subject, message);
+	}
+}
+
 static void log_va(enum log_level level, const char *subject, const struct log_field *fields,
 	const char *format, va_list arguments)
 {
@@ -131,17 +138,13 @@ static void log_va(enum log_level level, const char *subject, const struct log_f
 		return;
 	}
 	int saved_errno = errno;
-	char message[LINE_MAX_BYTES / 8];
+	char message[MESSAGE_BYTES];
 	struct buffer line;
 	text_vprintf(message, sizeof(message), format, arguments);
-	buffer_init(&line, LINE_MAX_BYTES);
-	if (as_json) {
-		append_json(&line, level, subject, fields, message);
-	} else {
-		append_text(&line, level, subject, message);
-	}
+	buffer_init(&line, LOG_WRITER_LINE_BYTES);
+	append_line(&line, level, subject, fields, message);
 	if (line.data) {
-		write_line(&line);
+		log_writer_write(line.data, line.len);
 	}
 	buffer_finish(&line);
 	errno = saved_errno;
@@ -178,4 +181,31 @@ void log_event(enum log_level level, const char *subject, const struct log_field
 	va_start(arguments, format);
 	log_va(level, subject, fields, format, arguments);
 	va_end(arguments);
+}
+
+/* In the writer, which does not hear of a reload: the format of the line before counts. */
+static void append_report(struct buffer *line, const char *previous, const char *message)
+{
+	as_json = previous[0] ? previous[0] == '{' : as_json;
+	append_line(line, LOG_LEVEL_WARN, "log", no_fields, message);
+}
+
+void log_start(void)
+{
+	if (log_writer_start(append_report)) {
+		log_warn("log",
+			"no process for it (%s): the agent writes its lines itself, and drops "
+			"those that stderr does not take at once",
+			strerror(errno));
+	}
+}
+
+void log_finish(void)
+{
+	log_writer_finish();
+}
+
+uint64_t log_lost(void)
+{
+	return log_writer_lost();
 }

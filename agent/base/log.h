@@ -3,17 +3,26 @@
  *
  * Lines carry a time, a level, a subject (the component, check or part that the line is about) and
  * a message; as JSON also the fields of the event. Control bytes in messages are escaped. Main
- * thread only; a line is one write(2), so lines of several processes do not mix.
+ * thread only; a line is one write(2), so lines of several processes do not mix. From log_start()
+ * on no line waits for the reader of stderr: lib/program/log_writer.h says how.
  */
 #ifndef AGENT_BASE_LOG_H
 #define AGENT_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set(enum log_level level, bool json);
 bool log_enabled(enum log_level level);
+
+/* Once the process has the user and the limits that it keeps. */
+void log_start(void);
+/* All is written, as far as stderr takes it within a second. */
+void log_finish(void);
+/* The lines that stderr did not take. */
+uint64_t log_lost(void);
 
 void log_error(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_warn(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));

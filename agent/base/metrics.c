@@ -64,6 +64,8 @@ static const struct family families[METRIC_COUNT] = {
 		"When the configuration in force was read.", GAUGE, { NULL }, { 0 } },
 	[METRIC_MAIN_RESTARTS] = { "berth_main_process_restarts_total",
 		"How often the main process was started again.", COUNTER, { NULL }, { 0 } },
+	[METRIC_LOG_LOST] = { "berth_log_lines_lost_total",
+		"Lines of the log that stderr did not take.", COUNTER, { NULL }, { 0 } },
 	[METRIC_CHECK_UP] = { "berth_check_up", "1 while the check is up.", GAUGE, { "check" },
 		{ 0 } },
 	[METRIC_CHECK_WARNING] = { "berth_check_warning", "1 while the check is up with a warning.",

@@ -1,6 +1,8 @@
 #include "agent/base/notify.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,11 +14,18 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/text.h"
+
+enum { STATE_BYTES = 96, STATES = 4, STATUS_BYTES = 512 };
 
 static struct sockaddr_un manager;
 static socklen_t manager_len;
 static int s6_fd = -1;
 static int64_t watchdog_interval_ms;
+/* Not taken by the manager's socket yet: changes of state in their order, and the status. */
+static char states[STATES][STATE_BYTES];
+static size_t state_count;
+static char status[STATUS_BYTES];
 
 static void init_watchdog(void)
 {
@@ -45,25 +54,49 @@ void notify_init(int ready_fd)
 	}
 }
 
-static void send_text(const char *text)
+/* False while its queue is full; a manager that does not listen has all that it will ever get. */
+static bool send_text(const char *text)
 {
-	if (!manager_len) {
-		return;
-	}
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) {
-		return;
+		return false;
 	}
-	(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&manager,
-		manager_len);
+	bool full = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&manager,
+			    manager_len) < 0 &&
+		(errno == EAGAIN || errno == ENOBUFS);
 	close(fd);
+	return !full;
+}
+
+bool notify_again(void)
+{
+	while (state_count > 0 && send_text(states[0])) {
+		memmove(states[0], states[1], sizeof(states) - sizeof(states[0]));
+		state_count--;
+	}
+	if (state_count == 0 && *status && send_text(status)) {
+		*status = '\0';
+	}
+	return state_count == 0 && !*status;
+}
+
+static void send_state(const char *text)
+{
+	if (manager_len) {
+		state_count -= state_count == STATES ? 1 : 0; /* the newest one counts */
+		strcpy(states[state_count++], text);
+		(void)notify_again();
+	}
 }
 
 void notify_ready(void)
 {
-	send_text("READY=1");
+	struct pollfd s6 = { .fd = s6_fd, .events = POLLOUT };
+	send_state("READY=1");
 	if (s6_fd >= 0) {
-		(void)!write(s6_fd, "\n", 1);
+		if (poll(&s6, 1, 0) > 0) { /* others may have the pipe, too */
+			(void)!write(s6_fd, "\n", 1);
+		}
 		close(s6_fd);
 		s6_fd = -1;
 	}
@@ -71,31 +104,36 @@ void notify_ready(void)
 
 void notify_reloading(void)
 {
-	char text[96];
+	char text[STATE_BYTES];
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
 		(long long)clock_read_ns(CLOCK_MONOTONIC) / 1000);
-	send_text(text);
+	send_state(text);
 }
 
 void notify_stopping(void)
 {
-	send_text("STOPPING=1");
+	send_state("STOPPING=1");
 }
 
 void notify_status(const char *format, ...)
 {
-	char text[512] = "STATUS=";
-	size_t used = strlen(text);
+	static const char key[] = "STATUS=";
 	va_list arguments;
+	if (!manager_len) {
+		return;
+	}
+	strcpy(status, key);
 	va_start(arguments, format);
-	vsnprintf(text + used, sizeof(text) - used, format, arguments);
+	text_vprintf(status + strlen(key), sizeof(status) - strlen(key), format, arguments);
 	va_end(arguments);
-	send_text(text);
+	(void)notify_again();
 }
 
 void notify_watchdog(void)
 {
-	send_text("WATCHDOG=1");
+	if (manager_len && notify_again()) {
+		(void)send_text("WATCHDOG=1");
+	}
 }
 
 int64_t notify_watchdog_interval_ms(void)

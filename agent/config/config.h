@@ -491,7 +491,8 @@ void config_unref(struct config *config);
 void config_problems_finish(struct config_problems *problems);
 /* "file:line: message" lines; "warning: " before the message of a warning. */
 void config_problems_print(const struct config_problems *problems, FILE *stream);
-/* Writes the warnings to the log. */
+/* To the log, all of them or the warnings alone. */
+void config_problems_log(const struct config_problems *problems);
 void config_problems_log_warnings(const struct config_problems *problems);
 /* The errors: [{"file","line","message"}]; new reference. */
 json_t *config_problems_json(const struct config_problems *problems);

@@ -111,15 +111,25 @@ void config_problems_print(const struct config_problems *problems, FILE *stream)
 	}
 }
 
-void config_problems_log_warnings(const struct config_problems *problems)
+static void log_problems(const struct config_problems *problems, bool errors)
 {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct config_problem *problem = &problems->items[i];
-		if (problem->warning) {
-			log_warn("config", "%s:%d: %s", problem->file, problem->line,
-				problem->message);
+		if (problem->warning || errors) {
+			log_at(problem->warning ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "config",
+				"%s:%d: %s", problem->file, problem->line, problem->message);
 		}
 	}
+}
+
+void config_problems_log(const struct config_problems *problems)
+{
+	log_problems(problems, true);
+}
+
+void config_problems_log_warnings(const struct config_problems *problems)
+{
+	log_problems(problems, false);
 }
 
 json_t *config_problems_json(const struct config_problems *problems)

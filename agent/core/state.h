@@ -158,6 +158,7 @@ struct agent {
 	bool nothing_withdrawn; /* no record of ours was registered when the agent began to stop */
 	struct timer phase_timer;
 	struct timer watchdog_timer;
+	struct timer manager_timer;
 	struct lasting_io signals;
 	void (*on_signal)(struct agent *agent, int signal_number);
 	sigset_t warned_of; /* signals that may have been meant to stop the container */

@@ -42,6 +42,8 @@ enum { FILES_PATIENCE_MS = 8000 };
 enum { SNAPSHOT_PATIENCE_MS = 5000 };
 
 enum { PATH_BYTES = 4096 };
+/* So much of what the new program says about the configuration gets into the log. */
+enum { TEST_ERRORS_BYTES = 16384 };
 
 extern char **environ;
 
@@ -49,6 +51,7 @@ struct agent_upgrade {
 	enum { IDLE, TESTING, SETTLING, BLOCKED } step;
 	char binary[PATH_BYTES]; /* this program's path when it was started */
 	ev_child test;           /* the new program, reading the configuration */
+	int errors;              /* what it writes to stderr; -1: none */
 	struct timer patience;
 	ev_prepare settle;
 	ev_idle turn;       /* keeps the loop from sleeping while signals are blocked */
@@ -64,6 +67,10 @@ static void become_idle(struct agent *agent)
 	ev_prepare_stop(agent->loop, &upgrade->settle);
 	ev_idle_stop(agent->loop, &upgrade->turn);
 	agent_signals_unblock();
+	if (upgrade->errors >= 0) {
+		close(upgrade->errors);
+		upgrade->errors = -1;
+	}
 	upgrade->step = IDLE;
 }
 
@@ -247,6 +254,20 @@ static void settle(struct agent *agent)
 
 /* ---- the test of the new program ---- */
 
+/* It must not wait for the reader of our stderr: its lines go into our log. */
+static void log_errors(struct agent_upgrade *upgrade)
+{
+	char text[TEST_ERRORS_BYTES];
+	ssize_t len = upgrade->errors < 0 ? 0 : read(upgrade->errors, text, sizeof(text) - 1);
+	text[len > 0 ? len : 0] = '\0';
+	char *rest = text;
+	for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+		if (*line) {
+			log_warn("upgrade", "%s", line);
+		}
+	}
+}
+
 static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 {
 	(void)events;
@@ -257,6 +278,7 @@ static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 	} else if (WIFEXITED(child->rstatus) && WEXITSTATUS(child->rstatus) == 0) {
 		settle(agent);
 	} else {
+		log_errors(agent->upgrade);
 		give_up(agent,
 			"the new program does not start, or refuses the "
 			"configuration: the old one stays");
@@ -282,6 +304,8 @@ static void on_patience(void *context)
 /* Lets the new program read the configuration, which also proves that it can be loaded and run. */
 static int start_test(struct agent *agent, pid_t *ret_pid)
 {
+	int errors[2] = { -1, -1 };
+	(void)!pipe2(errors, O_CLOEXEC | O_NONBLOCK); /* what does not fit is not written */
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t actions;
 	sigset_t none, all;
@@ -294,11 +318,17 @@ static int start_test(struct agent *agent, pid_t *ret_pid)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(
+		&actions, errors[1] < 0 ? STDOUT_FILENO : errors[1], STDERR_FILENO);
 	char *argv[] = { agent->argv[0], "-t", "-c", (char *)agent->config_path, NULL };
 	int error = posix_spawn(
 		ret_pid, agent->upgrade->binary, &actions, &attributes, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
+	agent->upgrade->errors = errors[0];
+	if (errors[1] >= 0) {
+		close(errors[1]);
+	}
 	return error;
 }
 
@@ -407,6 +437,7 @@ void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 {
 	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
 	agent->upgrade = upgrade;
+	upgrade->errors = -1;
 	ev_init(&upgrade->test, on_test_ended);
 	timer_init(&upgrade->patience, agent->loop, "upgrade", on_patience, agent);
 	ev_prepare_init(&upgrade->settle, on_settle);

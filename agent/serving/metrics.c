@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/registration/bridge.h"
+#include "agent/base/log.h"
 #include "agent/registration/components.h"
 #include "agent/core/state.h"
 #include "agent/serving/further.h"
@@ -98,6 +99,7 @@ void agent_metrics_update(struct agent *agent)
 	metrics_set(metrics, METRIC_RELOAD_TIME, "",
 		agent->reloaded > 0 ? agent->reloaded : agent->started);
 	metrics_add(metrics, METRIC_MAIN_RESTARTS, "", "", 0);
+	metrics_set(metrics, METRIC_LOG_LOST, "", (double)log_lost());
 	for (size_t i = 0; i < agent->component_count; i++) {
 		update_component(agent, agent->components[i]);
 	}

@@ -52,9 +52,7 @@ def measure(server, folder, count):
         agent.wait_state("registered")
         wait_until(lambda: watches(server) > count and metric(agent,
             "berth_cache_entries") >= count, "the cache is warm")
-        worker = pathlib.Path(
-            f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
-        return pss(agent.process.pid), sum(pss(pid) for pid in worker), metric(agent,
+        return pss(agent.process.pid), pss(agent.worker()), metric(agent,
             "berth_cache_bytes") / 1024, watches(server)
     finally:
         agent.stop()

@@ -6,7 +6,7 @@ import pathlib
 import signal
 import unittest
 
-from berth import wait_until
+from berth import log_writers, wait_until
 from checks import CheckTest
 
 A_WEEK = "168h"  # after the first runs none may come while we look
@@ -69,10 +69,12 @@ class Evil(CheckTest):
         return path
 
     def marked(self):
-        """Processes whose command line bears our mark, but for the agent itself."""
+        """Processes whose command line bears our mark, but for the agent and what writes its
+        log."""
         found = []
+        own = {os.getpid(), self.agent_pid, *log_writers(self.agent_pid)}
         for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) in (os.getpid(), self.agent_pid):
+            if not entry.name.isdigit() or int(entry.name) in own:
                 continue
             try:
                 words = (entry / "cmdline").read_bytes()

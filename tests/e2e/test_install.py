@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from berth import BUILD, PATIENCE, Agent
+from berth import BUILD, PATIENCE, Agent, wait_until
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 
@@ -99,10 +99,8 @@ class Worker(unittest.TestCase):
                 if name != "BERTH_LIBEXECDIR"}
             self.addCleanup(agent.end)
             agent.start(env=environment)
-            children = pathlib.Path(
-                f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
-            programs = [os.readlink(f"/proc/{child}/exe") for child in children]
-            self.assertEqual(programs, [str(BUILD / "berth-zookeeper")], agent.read_log())
+            worker = wait_until(agent.worker, "the worker is found")
+            self.assertEqual(os.readlink(f"/proc/{worker}/exe"), str(BUILD / "berth-zookeeper"))
             agent.stop()
 
 

@@ -23,6 +23,7 @@ FAMILIES = {
     "berth_config_last_reload_successful": ("gauge", set()),
     "berth_config_last_reload_success_timestamp_seconds": ("gauge", set()),
     "berth_main_process_restarts_total": ("counter", set()),
+    "berth_log_lines_lost_total": ("counter", set()),
     "berth_check_up": ("gauge", {"check"}),
     "berth_check_warning": ("gauge", {"check"}),
     "berth_check_duration_seconds": ("histogram", {"check"}),

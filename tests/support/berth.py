@@ -49,14 +49,40 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(min(rest, LONGEST_REST))
 
 
-def has_ended(pid):
-    """The process is gone, or a zombie: an orphan stays one until its new parent looks for it, and
-    the runner of the tests looks when one of its programs ends."""
+def state_of(pid):
+    """R, S, Z …; Z also for a process that is gone."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
+        return "Z"
+    return stat.rpartition(")")[2].split()[0]
+
+
+def has_ended(pid):
+    """The process is gone, or a zombie: an orphan stays one until its new parent looks for it, and
+    the runner of the tests looks when one of its programs ends."""
+    return state_of(pid) == "Z"
+
+
+def log_writers(pid):
+    """The processes berth-log below one."""
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for child in children:
+            if pathlib.Path(f"/proc/{child}/comm").read_text() == "berth-log\n":
+                yield int(child)
+            else:
+                yield from log_writers(child)
+    except OSError:
+        return  # one that has just ended
+
+
+def wait_for_log(process):
+    """Until all is written that the program below has logged: berth-log sleeps then."""
+    if process and process.poll() is None:
+        # The kernel's list may lack a child if another one ends just then.
+        writers = {pid for _ in range(3) for pid in log_writers(process.pid)}
+        wait_until(lambda: all(state_of(pid) in "SZ" for pid in writers), "its log is written")
 
 
 FAILS = "/bin/sh -c 'exit 1'"
@@ -182,7 +208,8 @@ class Agent:
             self.process = subprocess.Popen(
                 [self.program, "-c", self.config, *arguments],
                 env=keywords.pop("env", environment),
-                stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=log, stderr=log, **keywords,
+                stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=log,
+                stderr=keywords.pop("stderr", log), **keywords,
             )
         if wait:
             wait_until(self.answers, f"the agent answers; its log:\n{self.read_log()}")
@@ -197,6 +224,7 @@ class Agent:
         return False
 
     def read_log(self):
+        wait_for_log(self.process)
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def request(self, method, path, body=None, headers=None):
@@ -284,8 +312,10 @@ class Agent:
         return self.wait()
 
     def kill(self):
+        writers = list(log_writers(self.process.pid))
         self.process.kill()
         self.process.wait()
+        wait_until(lambda: all(map(has_ended, writers)), "its log is written")
 
     def end(self):
         """For the clean-up: whatever state it is in."""

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from berth import PROGRAMS, AgentTest, wait_until
+from berth import PROGRAMS, AgentTest, wait_for_log, wait_until
 from outputs import FROM, Members
 
 NAME = "prod.web.joe"
@@ -47,6 +47,7 @@ class Xds:
                 for line in sockets)
 
     def read_log(self):
+        wait_for_log(self.process)
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def kill(self):

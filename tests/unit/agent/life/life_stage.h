@@ -123,8 +123,35 @@ static inline const char *life_read(const struct life *life, const char *name)
 	return text;
 }
 
+/* Whether the process that writes the agent's log runs: else all is written. */
+static inline bool life_writes(const struct life *life)
+{
+	char path[64];
+	int pid = 0;
+	bool writes = false;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", life->pid, life->pid);
+	FILE *children = life->pid ? fopen(path, "r") : NULL;
+	while (children && fscanf(children, "%d", &pid) == 1) {
+		char name[16] = "", state = 'Z';
+		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+		FILE *stat = fopen(path, "r");
+		if (stat) {
+			(void)!fscanf(stat, "%*d (%15[^)]) %c", name, &state);
+			fclose(stat);
+		}
+		writes = writes || (strcmp(name, "berth-log") == 0 && !strchr("SZ", state));
+	}
+	if (children) {
+		fclose(children);
+	}
+	return writes;
+}
+
 static inline bool life_logs(const struct life *life, const char *part)
 {
+	while (life_writes(life)) {
+		usleep(1000);
+	}
 	return strstr(life_read(life, "log"), part) != NULL;
 }
 
