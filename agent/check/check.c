@@ -7,6 +7,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/check/command.h"
+#include "agent/check/linger.h"
 #include "agent/check/probe.h"
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
@@ -57,6 +58,7 @@ struct check {
 	struct check_slot slot;
 	enum run run;
 	struct check_probe *probe; /* of a run that goes or ends */
+	struct check_linger linger;
 	/* the next run; for a ttl check the time at which its silence counts */
 	struct timer timer;
 	int64_t due_ms;         /* the time that the timer waits for */
@@ -228,7 +230,7 @@ static void on_turn(void *context)
 	struct check_run_callbacks callbacks = { on_run_result, on_run_gone, check };
 	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
 	check->probe = check_probe_start(
-		check->loop, check->config, check->launch, &callbacks, &result);
+		check->loop, check->config, check->launch, &check->linger, &callbacks, &result);
 	if (!check->probe) {
 		on_run_result(check, &result);
 		on_run_gone(check);
@@ -356,6 +358,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	};
 	check_state_init(&check->machine, &rules, clock_monotonic_ms());
 	check_slot_init(&check->slot, scheduler, on_turn, check);
+	check_linger_init(&check->linger, check->loop);
 	timer_init(&check->timer, check->loop, "check", on_timer, check);
 	list_init(&check->requests);
 	if (saved) {
@@ -390,6 +393,7 @@ void check_destroy(struct check *check)
 	}
 	timer_stop(&check->timer);
 	check_probe_abandon(check->probe);
+	check_linger_stop(&check->linger);
 	check_slot_release(&check->slot);
 	answer_requests(check, NULL, true);
 	check_state_finish(&check->machine);

@@ -1,44 +1,67 @@
 #include "agent/check/http.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/check/match.h"
 #include "lib/http/reader.h"
 
 /* An answer as far as it has come. */
-struct answer {
-	int status;      /* 0: not known yet, or this is not HTTP */
-	const char *why; /* it is refused; NULL: it is good so far */
-	bool whole;      /* to the end of its body */
-	struct buffer body;
+struct judge {
+	const struct config_check *config;
+	struct http_reader reader;
+	struct buffer line; /* the first one of the answer, or of an interim answer before it */
+	struct buffer body; /* as much as a pattern sees */
+	const char *why;    /* it is refused; NULL: it is good so far */
+	bool ended;
 };
 
-/*
- * Reads the answer from its beginning: it is short, and to keep a reader between two reads would
- * save little.
- */
-static void read_answer(
-	struct answer *answer, const struct config_check *config, const char *data, size_t len)
+static void append_most(struct buffer *out, const char *bytes, size_t len)
 {
-	struct http_reader reader;
-	enum http_event event;
-	const char *end = data + len;
-	*answer = (struct answer){ 0 };
-	buffer_init(&answer->body, CHECK_HTTP_BODY_BYTES);
-	http_reader_init(&reader, HTTP_FOREIGN_ANSWER);
-	reader.bodiless = strcmp(config->method, "HEAD") == 0;
-	do {
-		event = http_reader_next(&reader, &data, end);
-		size_t room = answer->body.max - answer->body.len;
-		if (event == HTTP_EVENT_BODY) {
-			buffer_append(&answer->body, reader.body,
-				reader.body_len < room ? reader.body_len : room);
-		}
-	} while (event == HTTP_EVENT_HEAD || event == HTTP_EVENT_BODY);
-	answer->status = reader.status;
-	answer->why = event == HTTP_EVENT_REFUSED ? reader.why : NULL;
-	answer->whole = event == HTTP_EVENT_END;
-	http_reader_finish(&reader);
+	size_t room = out->max - out->len;
+	allocated(buffer_append(out, bytes, len < room ? len : room) == 0 ? out : NULL);
+}
+
+/* The bytes up to the next event of the reader, and a line of the head at most. */
+static void read_on(struct judge *judge, const char **at, const char *end)
+{
+	struct http_reader *reader = &judge->reader;
+	const char *newline = http_reader_has_head(reader) ? NULL
+							   : memchr(*at, '\n', (size_t)(end - *at));
+	const char *stop = newline ? newline + 1 : end;
+	if (http_reader_is_idle(reader)) {
+		buffer_clear(&judge->line);
+	}
+	if (reader->state == HTTP_READER_START) {
+		append_most(&judge->line, *at, (size_t)(stop - *at));
+	}
+	switch (http_reader_next(reader, at, stop)) {
+	case HTTP_EVENT_REFUSED:
+		judge->why = reader->why;
+		break;
+	case HTTP_EVENT_BODY:
+		append_most(&judge->body, reader->body, reader->body_len);
+		break;
+	case HTTP_EVENT_END:
+		judge->ended = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void read_answer(struct judge *judge, const char *bytes, size_t len)
+{
+	const char *at = bytes;
+	const char *end = bytes + len;
+	while (at < end && !judge->why && !judge->ended) {
+		read_on(judge, &at, end);
+	}
+	/* A body of no bytes has ended with its head. */
+	if (!judge->why && !judge->ended && http_reader_has_head(&judge->reader)) {
+		read_on(judge, &at, end);
+	}
 }
 
 static bool body_matches(const struct config_check *config, const struct buffer *body)
@@ -50,70 +73,100 @@ static bool body_matches(const struct config_check *config, const struct buffer 
 	return found;
 }
 
-static void judge_body(
-	const struct config_check *config, const struct answer *answer, struct check_result *result)
+static void judge_body(const struct judge *judge, struct check_result *result)
 {
-	check_result_set_output(result, buffer_text(&answer->body), answer->body.len, false);
-	if (body_matches(config, &answer->body) == config->match_invert) {
+	const struct config_check *config = judge->config;
+	check_result_set_output(result, buffer_text(&judge->body), judge->body.len, false);
+	if (body_matches(config, &judge->body) == config->match_invert) {
 		result->verdict = CHECK_FAILING;
-		check_result_set_detail(result, "status %d, body %s: %s", answer->status,
+		check_result_set_detail(result, "status %d, body %s: %s", judge->reader.status,
 			config->match_invert ? "matches" : "does not match", config->match);
 	}
 }
 
 /* False: more of the answer is needed. */
-static bool judge_answer(const struct config_check *config, const struct answer *answer,
-	bool complete, struct check_result *result)
+static bool judge_answer(const struct judge *judge, bool complete, struct check_result *result)
 {
-	if (answer->status == 0) {
-		check_result_set_detail(result, "the answer is not HTTP/1");
-		return true;
-	}
-	check_result_set_detail(result, "status %d", answer->status);
-	if (!config_status_in_ranges(
-		    config->expect_status, config->expect_status_count, answer->status)) {
+	const struct config_check *config = judge->config;
+	int status = judge->reader.status;
+	check_result_set_detail(result, "status %d", status);
+	if (!config_status_in_ranges(config->expect_status, config->expect_status_count, status)) {
 		return true;
 	}
 	result->verdict = CHECK_PASSING;
 	if (!*config->match) {
 		return true;
 	}
-	if (answer->why) {
+	if (judge->why) {
 		result->verdict = CHECK_FAILING;
-		check_result_set_detail(result, "status %d, but: %s", answer->status, answer->why);
+		check_result_set_detail(result, "status %d, but: %s", status, judge->why);
 		return true;
 	}
-	if (!answer->whole && !complete) {
+	if (!judge->ended && !complete && judge->body.len < CHECK_HTTP_BODY_BYTES) {
 		return false;
 	}
-	judge_body(config, answer, result);
+	judge_body(judge, result);
 	return true;
 }
 
-/* The status line decides, unless the body has to match. */
-static bool judge(const struct config_check *config, const char *data, size_t len, bool complete,
-	struct check_result *result)
+/* There is no status, and none will come. */
+static void judge_nothing(const struct judge *judge, bool has_line, struct check_result *result)
 {
-	const char *newline = len ? memchr(data, '\n', len) : NULL;
-	if (!newline && !complete) {
+	const struct http_reader *reader = &judge->reader;
+	bool is_interim = reader->is_interim || reader->interim > 0;
+	if (judge->line.len > 0 && !has_line) {
+		check_result_set_detail(result, "the answer has no status line");
+	} else if (judge->why && !is_interim) {
+		check_result_set_detail(result, "the answer is not HTTP/1");
+	} else if (judge->why) {
+		check_result_set_detail(result, "no status: %s", judge->why);
+	} else {
+		check_result_set_detail(result, "the server closed %s",
+			is_interim ? "after an interim answer" : "without an answer");
+	}
+}
+
+/* The status line decides, unless the body has to match. */
+static bool take(
+	void *context, const char *bytes, size_t len, bool complete, struct check_result *result)
+{
+	struct judge *judge = context;
+	read_answer(judge, bytes, len);
+	bool known = judge->reader.status > 0;
+	if (!known && !judge->why && !complete) {
 		return false;
 	}
-	if (len == 0) {
-		check_result_set_detail(result, "the server closed without an answer");
-		return true;
+	const struct buffer *line = &judge->line;
+	const char *text = buffer_text(line);
+	bool has_line = line->len > 0 && text[line->len - 1] == '\n';
+	size_t line_len = line->len - has_line;
+	line_len -= has_line && line_len > 0 && text[line_len - 1] == '\r';
+	check_result_set_output(result, text, line_len, !has_line && line->len > 0);
+	if (known) {
+		return judge_answer(judge, complete, result);
 	}
-	size_t line_len = newline ? (size_t)(newline - data) : len;
-	check_result_set_output(result, data,
-		line_len > 0 && data[line_len - 1] == '\r' ? line_len - 1 : line_len, !newline);
-	if (!newline) {
-		check_result_set_detail(result, "the answer has no status line");
-		return true;
-	}
-	struct answer answer;
-	read_answer(&answer, config, data, len);
-	bool enough = judge_answer(config, &answer, complete, result);
-	buffer_finish(&answer.body);
-	return enough;
+	judge_nothing(judge, has_line, result);
+	return true;
+}
+
+static void destroy(void *context)
+{
+	struct judge *judge = context;
+	http_reader_finish(&judge->reader);
+	buffer_finish(&judge->line);
+	buffer_finish(&judge->body);
+	free(judge);
+}
+
+static struct check_judge create_judge(const struct config_check *config)
+{
+	struct judge *judge = allocate_zeroed(1, sizeof(*judge));
+	judge->config = config;
+	buffer_init(&judge->line, CHECK_HTTP_STATUS_LINE_BYTES);
+	buffer_init(&judge->body, CHECK_HTTP_BODY_BYTES);
+	http_reader_init(&judge->reader, HTTP_FOREIGN_ANSWER);
+	judge->reader.bodiless = strcmp(config->method, "HEAD") == 0;
+	return (struct check_judge){ take, destroy, judge };
 }
 
 static void append_host(const struct config_check *config, struct buffer *request)
@@ -157,12 +210,14 @@ bool check_http_exchange(const struct config_check *config, struct buffer *reque
 			request, "\r\n%s: %s", config->headers[i].name, config->headers[i].value);
 	}
 	buffer_append_text(request, "\r\nConnection: close\r\n\r\n");
+	if (request->failed) {
+		return false;
+	}
 	*exchange = (struct check_socket_exchange){
 		.send = buffer_text(request),
 		.send_len = request->len,
-		.answer_max = *config->match ? CHECK_HTTP_BODY_BYTES + HTTP_ANSWER_FIELD_BYTES
-					     : CHECK_HTTP_STATUS_LINE_BYTES,
-		.judge = judge,
+		.server_closes = true,
+		.judge = create_judge(config),
 	};
-	return !request->failed;
+	return true;
 }

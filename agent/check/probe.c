@@ -15,6 +15,7 @@ struct check_probe {
 	double started_monotonic_s;
 	struct check_command *command; /* one of these */
 	struct check_socket *socket;
+	struct check_linger *linger;
 };
 
 static void complete(const struct check_probe *probe, struct check_result *result)
@@ -46,7 +47,6 @@ static void on_gone(void *context)
 	callbacks.on_gone(callbacks.context);
 }
 
-/* The socket is closed already. */
 static void on_socket_result(void *context, const struct check_result *found)
 {
 	struct check_probe *probe = context;
@@ -70,7 +70,8 @@ static void start_command(struct check_probe *probe, struct ev_loop *loop,
 static void start_tcp(struct check_probe *probe, struct ev_loop *loop)
 {
 	const struct check_socket_exchange exchange = check_tcp_exchange(probe->config);
-	probe->socket = check_socket_start(loop, probe->config, &exchange, on_socket_result, probe);
+	probe->socket = check_socket_start(
+		loop, probe->config, &exchange, probe->linger, on_socket_result, probe);
 }
 
 static void start_http(struct check_probe *probe, struct ev_loop *loop, struct check_result *result)
@@ -80,7 +81,7 @@ static void start_http(struct check_probe *probe, struct ev_loop *loop, struct c
 	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
 	if (check_http_exchange(probe->config, &request, &exchange)) {
 		probe->socket = check_socket_start(
-			loop, probe->config, &exchange, on_socket_result, probe);
+			loop, probe->config, &exchange, probe->linger, on_socket_result, probe);
 	} else {
 		result->verdict = CHECK_COULD_NOT_RUN;
 		check_result_set_detail(
@@ -90,11 +91,12 @@ static void start_http(struct check_probe *probe, struct ev_loop *loop, struct c
 }
 
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
-	const struct command_launch *launch, const struct check_run_callbacks *callbacks,
-	struct check_result *result)
+	const struct command_launch *launch, struct check_linger *linger,
+	const struct check_run_callbacks *callbacks, struct check_result *result)
 {
 	struct check_probe *probe = allocate_zeroed(1, sizeof(*probe));
 	probe->config = config;
+	probe->linger = linger;
 	probe->callbacks = *callbacks;
 	probe->started = clock_wall_s();
 	probe->started_monotonic_s = clock_monotonic_s();

@@ -8,16 +8,18 @@
 #include "agent/command/spawn.h"
 #include "agent/config/config.h"
 
+struct check_linger;
 struct check_probe;
 
 /*
  * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL
- * for others. Returns NULL when the run could not be started, with the complete `result` and
- * without a callback. Callbacks come from the loop only. `config` is borrowed until on_gone.
+ * for others; a connection ends in `linger`, which is borrowed, as `config` is, until on_gone.
+ * Returns NULL when the run could not be started, with the complete `result` and without a
+ * callback. Callbacks come from the loop only.
  */
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
-	const struct command_launch *launch, const struct check_run_callbacks *callbacks,
-	struct check_result *result);
+	const struct command_launch *launch, struct check_linger *linger,
+	const struct check_run_callbacks *callbacks, struct check_result *result);
 
 /* Ends the run at once (kills its process), with no more callbacks. Accepts NULL. */
 void check_probe_abandon(struct check_probe *probe);

@@ -19,7 +19,9 @@ struct check_socket {
 	struct ev_loop *loop;
 	const struct config_check *config;
 	enum phase phase;
-	check_socket_judge *judge;
+	struct check_judge judge;
+	struct check_linger *linger;
+	bool server_closes;
 	void (*on_result)(void *context, const struct check_result *result);
 	void *context;
 	struct timer deadline;
@@ -31,8 +33,6 @@ struct check_socket {
 	int next_address;
 	int connect_error; /* errno of the last address that was tried */
 	struct buffer to_send;
-	struct buffer answer;
-	size_t answer_max;
 };
 
 static void try_next_address(struct check_socket *socket);
@@ -53,7 +53,7 @@ void check_socket_abandon(struct check_socket *socket)
 	check_resolve_stop(&socket->resolve);
 	timer_stop(&socket->deadline);
 	buffer_finish(&socket->to_send);
-	buffer_finish(&socket->answer);
+	socket->judge.destroy(socket->judge.context);
 	free(socket);
 }
 
@@ -72,31 +72,36 @@ static void finish_failing(struct check_socket *socket, const char *what, const 
 	finish(socket, &result);
 }
 
-static void judge(struct check_socket *socket, bool complete)
+static void give_to_linger(struct check_socket *socket)
+{
+	int64_t left_ms = timer_left_ms(&socket->deadline);
+	ev_io_stop(socket->loop, &socket->io);
+	check_linger_take(socket->linger, socket->file, !socket->server_closes, left_ms);
+	socket->file = -1;
+}
+
+static void judge(struct check_socket *socket, const char *bytes, size_t len, bool complete)
 {
 	struct check_result result = { .verdict = CHECK_FAILING };
-	const struct buffer *answer = &socket->answer;
-	bool full = answer->len == socket->answer_max;
-	if (socket->judge(
-		    socket->config, buffer_text(answer), answer->len, complete || full, &result)) {
+	if (socket->judge.take(socket->judge.context, bytes, len, complete, &result)) {
+		if (!complete) {
+			give_to_linger(socket);
+		}
 		finish(socket, &result);
 	}
 }
 
 static void receive(struct check_socket *socket)
 {
-	size_t room = socket->answer_max - socket->answer.len;
-	size_t wanted = room < READ_BYTES ? room : READ_BYTES;
-	char *place = allocated(buffer_reserve(&socket->answer, wanted));
-	ssize_t got = recv(socket->file, place, wanted, 0);
+	char bytes[READ_BYTES];
+	ssize_t got = recv(socket->file, bytes, sizeof(bytes), 0);
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EINTR) {
 			finish_failing(socket, "connection lost", strerror(errno));
 		}
 		return;
 	}
-	buffer_added(&socket->answer, (size_t)got);
-	judge(socket, got == 0);
+	judge(socket, bytes, (size_t)got, got == 0);
 }
 
 static void wait_for(struct check_socket *socket, int events)
@@ -122,7 +127,7 @@ static void transmit(struct check_socket *socket)
 	if (data->len == 0) {
 		socket->phase = RECEIVING;
 		wait_for(socket, EV_READ);
-		judge(socket, false);
+		judge(socket, "", 0, false);
 	}
 }
 
@@ -249,7 +254,7 @@ static void start_timers(struct check_socket *socket)
 }
 
 struct check_socket *check_socket_start(struct ev_loop *loop, const struct config_check *config,
-	const struct check_socket_exchange *exchange,
+	const struct check_socket_exchange *exchange, struct check_linger *linger,
 	void (*on_result)(void *context, const struct check_result *result), void *context)
 {
 	struct check_socket *socket = allocate_zeroed(1, sizeof(*socket));
@@ -259,10 +264,10 @@ struct check_socket *check_socket_start(struct ev_loop *loop, const struct confi
 	socket->on_result = on_result;
 	socket->context = context;
 	socket->file = -1;
-	socket->answer_max = exchange->answer_max;
+	socket->linger = linger;
+	socket->server_closes = exchange->server_closes;
 	ev_init(&socket->io, on_io);
 	socket->io.data = socket;
-	buffer_init(&socket->answer, exchange->answer_max);
 	buffer_init(&socket->to_send, exchange->send_len);
 	buffer_append(&socket->to_send, exchange->send, exchange->send_len);
 	check_resolve_init(&socket->resolve, loop);

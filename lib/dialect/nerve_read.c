@@ -1,6 +1,7 @@
 /* The nodes that nerve (SmartStack) writes and synapse reads. */
 #include "lib/dialect/read_internal.h"
 
+/* BlaBlaCar's nerve keeps the node of a service that is down. */
 void dialect_read_nerve(struct dialect_reading *reading)
 {
 	const json_t *json = reading->json;
@@ -11,7 +12,12 @@ void dialect_read_nerve(struct dialect_reading *reading)
 		dialect_unreadable(reading, "there is no host or no port");
 	}
 	dialect_set_text(reading, "yarn:id", name ? name : reading->member->name);
-	dialect_add_endpoint(reading, NULL, "tcp", host, port);
+	if (!json_is_false(json_object_get(json, "available"))) {
+		dialect_add_endpoint(reading, NULL, "tcp", host, port);
+	}
+	dialect_set(reading, "nerve:available", json_object_get(json, "available"));
+	dialect_set(
+		reading, "nerve:unavailable_reason", json_object_get(json, "unavailable_reason"));
 	dialect_set(reading, "nerve:weight", json_object_get(json, "weight"));
 	dialect_set(reading, "nerve:haproxy_server_options",
 		json_object_get(json, "haproxy_server_options"));

@@ -21,6 +21,7 @@ enum {
 	CHUNK_DIGITS = 15,
 	TRAILER_BYTES = 4096,
 	EMPTY_LINES_BYTES = 8, /* before a request */
+	INTERIM_ANSWERS = 64,  /* before an answer */
 	MESSAGE_BYTES = 1024   /* memory for the next message; more is freed between two */
 };
 
@@ -237,8 +238,14 @@ static void take_status_line(struct http_reader *reader, const char *line, size_
 		refuse(reader, 502, "its first line is not a status line");
 		return;
 	}
+	int status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
 	reader->http_1_0 = version == 0;
-	reader->status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
+	reader->is_interim = status < 200;
+	reader->status = reader->is_interim ? 0 : status;
+	if (status == 101) {
+		refuse(reader, 502, "it switches to another protocol without a request");
+		return;
+	}
 	reader->state = HTTP_READER_FIELDS;
 	reader->line_bytes = 0;
 }
@@ -377,17 +384,23 @@ static bool may_go_on(const struct http_reader *reader)
 		!http_has_token(connection, "close");
 }
 
+/* The final answer keeps little of the interim one before it. */
+static enum http_event begin_next_head(struct http_reader *reader)
+{
+	bool bodiless = reader->bodiless;
+	unsigned interim = reader->interim + 1;
+	http_reader_restart(reader);
+	reader->bodiless = bodiless;
+	reader->interim = interim;
+	return interim > INTERIM_ANSWERS ? refuse(reader, 502, "it has too many interim answers")
+					 : HTTP_EVENT_MORE;
+}
+
 static enum http_event end_head(struct http_reader *reader)
 {
 	const char *host = http_reader_field(reader, HTTP_FIELD_HOST);
-	if (reader->status == 101) {
-		return refuse(reader, 502, "it switches to another protocol without a request");
-	}
-	if (reader->status && reader->status < 200) {
-		bool bodiless = reader->bodiless;
-		http_reader_restart(reader);
-		reader->bodiless = bodiless;
-		return HTTP_EVENT_MORE;
+	if (reader->is_interim) {
+		return begin_next_head(reader);
 	}
 	if (reader->kind == HTTP_REQUEST &&
 		(host ? !http_is_authority(host, strlen(host), true) : !reader->http_1_0)) {
@@ -462,22 +475,27 @@ static enum http_event take_line(struct http_reader *reader, const char *line, s
 	return reader->state == HTTP_READER_FAILED ? HTTP_EVENT_REFUSED : HTTP_EVENT_MORE;
 }
 
-/* How long the line may be, with its end, and the status that answers a longer one. */
-static size_t line_limit(const struct http_reader *reader, int *ret_status)
+/* How long the line may be, with its end; the status that answers a longer one, and why. */
+static size_t line_limit(const struct http_reader *reader, int *ret_status, const char **ret_why)
 {
-	size_t fields = reader->kind == HTTP_REQUEST ? HTTP_REQUEST_FIELD_BYTES
-						     : HTTP_ANSWER_FIELD_BYTES;
+	bool is_request = reader->kind == HTTP_REQUEST;
 	*ret_status = 431;
 	switch (reader->state) {
 	case HTTP_READER_START:
 		*ret_status = 414;
+		*ret_why = "its first line is too long";
 		return START_LINE_BYTES;
 	case HTTP_READER_FIELDS:
-		return fields - reader->line_bytes;
+		*ret_why = is_request ? "its header fields have more than 8 KiB"
+				      : "its header fields have more than 16 KiB";
+		return (is_request ? HTTP_REQUEST_FIELD_BYTES : HTTP_ANSWER_FIELD_BYTES) -
+			reader->line_bytes;
 	case HTTP_READER_TRAILERS:
+		*ret_why = "its trailers have more than 4 KiB";
 		return TRAILER_BYTES - reader->line_bytes;
 	default:
 		*ret_status = 400;
+		*ret_why = "a line of its chunks is too long";
 		return reader->state == HTTP_READER_CHUNK_END ? 2 : CHUNK_LINE_BYTES;
 	}
 }
@@ -491,11 +509,12 @@ static enum http_event next_line(struct http_reader *reader, const char **at, co
 	const char *line = *at;
 	size_t len = piece;
 	int status;
-	size_t limit = line_limit(reader, &status);
+	const char *why;
+	size_t limit = line_limit(reader, &status, &why);
 	size_t collected = text->len - reader->line;
 	*at += piece;
 	if (collected + piece + !newline > limit) {
-		return refuse(reader, status, "a line of it is too long");
+		return refuse(reader, status, why);
 	}
 	if (collected || !newline) {
 		if (buffer_append(text, line, piece) != 0) {

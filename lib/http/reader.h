@@ -17,6 +17,9 @@
  * coding, and every coding but "chunked". Only answers of a server that is not ours may end their
  * lines with LF alone, fold them, and end with the connection.
  *
+ * An answer begins with any number of interim answers (1xx, RFC 9110 15.2), which the reader reads
+ * over; a caller sees the final head alone. 101 is refused: nobody asks for another protocol.
+ *
  * The reader keeps the start line of a head and the fields of enum http_field. It joins two fields
  * of one name by a comma when the field is a list, and refuses them otherwise. It checks trailers
  * and drops them.
@@ -88,10 +91,12 @@ struct http_reader {
 	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
 	/* From here on all is of one message, and zero at its beginning. */
 	enum http_reader_state state;
-	bool bodiless;   /* set by the caller behind the restart: this answers a HEAD */
-	bool http_1_0;   /* the sender knows no chunks */
-	bool keep_alive; /* from the head on: the connection can carry another message */
-	int status;      /* the status of an answer, from the end of its first line on */
+	bool bodiless;    /* set by the caller behind the restart: this answers a HEAD */
+	bool http_1_0;    /* the sender knows no chunks */
+	bool keep_alive;  /* from the head on: the connection can carry another message */
+	int status;       /* the final one of an answer, from the end of its first line on */
+	bool is_interim;  /* this head is that of an interim answer */
+	unsigned interim; /* interim answers before this head */
 	int refusal;
 	const char *why; /* static */
 	uint64_t left;   /* bytes of the body, or of the chunk, that are still to come */

@@ -135,6 +135,46 @@ static int parse_server(
 	return parse_port(server, port + 1, (size_t)(text + len - port - 1), err);
 }
 
+/*
+ * Text behind a comma that is a further server: h2:2181, or h2 with the same root behind it. A
+ * root's element may look like that, but no server of ZooKeeper has a port below 1024.
+ */
+static bool is_further_server(const char *text, const char *root, size_t root_len)
+{
+	size_t len = strcspn(text, "/,");
+	struct registry_url_server server;
+	struct err ignored = ERR_INIT;
+	bool same_root = strncmp(text + len, root, root_len) == 0 && text[len] &&
+		(!text[len + root_len] || text[len + root_len] == ',');
+	if (parse_server(&server, text, len, &ignored)) {
+		return false;
+	}
+	bool has_port = len > strlen(server.port) && text[len - strlen(server.port) - 1] == ':';
+	return same_root || (has_port && atoi(server.port) >= 1024);
+}
+
+/* Other programs write connect strings in forms that would be odd roots here. */
+static int check_connect_string(const char *servers, const char *root, struct err *err)
+{
+	size_t root_len = strcspn(root, ",");
+	const char *question = strchr(root, '?');
+	if (question && strchr(question, '=')) {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\": a registry URL has no parameters; `session_timeout`, `auth` and "
+			"others are keys of [registry]",
+			question);
+	}
+	for (const char *comma = root + root_len; *comma; comma += 1 + strcspn(comma + 1, ",")) {
+		if (is_further_server(comma + 1, root, root_len)) {
+			return err_set(err, BERTH_FAILED,
+				"the root belongs behind the last server alone: %.*s,%.*s%.*s",
+				(int)(root - servers), servers, (int)strcspn(comma + 1, "/,"),
+				comma + 1, (int)root_len, root);
+		}
+	}
+	return 0;
+}
+
 static int parse_root(struct registry_url *url, const char *root, struct err *err)
 {
 	if (!*root) {
@@ -168,7 +208,7 @@ int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, s
 		url.servers_count++;
 		server += len + 1;
 	}
-	if (parse_root(&url, end, err)) {
+	if (check_connect_string(rest, end, err) || parse_root(&url, end, err)) {
 		return err->code;
 	}
 	*ret_url = url;

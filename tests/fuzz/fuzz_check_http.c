@@ -43,17 +43,25 @@ static struct config_check check_of(unsigned flags)
 }
 
 /* The answer comes in pieces of this size, and then its end. */
-static enum check_verdict judge(const struct config_check *config,
-	const struct check_socket_exchange *exchange, const char *answer, size_t len, size_t piece)
+static enum check_verdict judge(
+	const struct config_check *config, const char *answer, size_t len, size_t piece)
 {
+	struct check_socket_exchange exchange;
 	struct check_result result = { .verdict = CHECK_FAILING };
-	bool done = exchange->judge(config, answer, 0, false, &result);
-	for (size_t at = piece; !done && at < len; at += piece) {
-		done = exchange->judge(config, answer, at, false, &result);
+	struct buffer request;
+	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
+	assert(check_http_exchange(config, &request, &exchange));
+	const struct check_judge *judge = &exchange.judge;
+	bool done = judge->take(judge->context, "", 0, false, &result);
+	for (size_t at = 0; !done && at < len; at += piece) {
+		size_t next = len - at < piece ? len - at : piece;
+		done = judge->take(judge->context, answer + at, next, false, &result);
 	}
 	if (!done) {
-		assert(exchange->judge(config, answer, len, true, &result));
+		assert(judge->take(judge->context, "", 0, true, &result));
 	}
+	judge->destroy(judge->context);
+	buffer_finish(&request);
 	assert(result.verdict == CHECK_PASSING || result.verdict == CHECK_FAILING);
 	assert(result.detail[0] && strlen(result.output) <= CHECK_OUTPUT_BYTES);
 	return result.verdict;
@@ -65,18 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	}
 	struct config_check config = check_of(data[0]);
-	struct check_socket_exchange exchange;
-	struct buffer request;
-	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
-	assert(check_http_exchange(&config, &request, &exchange));
-	size_t answer_len = len - 1 < exchange.answer_max ? len - 1 : exchange.answer_max;
+	size_t answer_len = len - 1;
 	/* Of just this size, so that a sanitizer sees each byte too far. */
 	char *answer = malloc(answer_len + (answer_len == 0));
 	assert(answer);
 	memcpy(answer, data + 1, answer_len);
-	enum check_verdict whole = judge(&config, &exchange, answer, answer_len, answer_len + 1);
-	assert(judge(&config, &exchange, answer, answer_len, 1 + data[0] / 16 * 7U) == whole);
+	enum check_verdict whole = judge(&config, answer, answer_len, answer_len + 1);
+	assert(judge(&config, answer, answer_len, 1 + data[0] / 16 * 7U) == whole);
 	free(answer);
-	buffer_finish(&request);
 	return 0;
 }

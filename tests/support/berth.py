@@ -215,6 +215,12 @@ class Agent:
             wait_until(self.answers, f"the agent answers; its log:\n{self.read_log()}")
         return self
 
+    def verdict(self, *options):
+        """What `berthd -t` says of the configuration; a CompletedProcess."""
+        return subprocess.run([self.program, "-t", *options, "-c", self.config],
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+            stdin=subprocess.DEVNULL, env={**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)})
+
     def answers(self):
         if self.process.poll() is not None:
             raise AssertionError(

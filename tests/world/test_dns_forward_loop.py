@@ -1,7 +1,7 @@
 """Two resolvers forward to each other, or one to itself: a single question became hundreds of
 thousands, and took all of a processor for as long as they lived.
 
-Source: tracker #45, item B.2; coredns #2087, for which CoreDNS has its plugin "loop".
+Source: coredns #2087, for which CoreDNS has its plugin "loop".
 """
 
 import contextlib

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/check/linger.h"
 #include "agent/check/probe.h"
 #include "lib/base/clock.h"
 #include "tests/support/check_support.h"
@@ -36,6 +37,7 @@ static char port[8];
 static pid_t server;
 static struct check_result result;
 static bool gone;
+static struct check_linger linger;
 
 static inline void on_result(void *context, const struct check_result *said)
 {
@@ -128,6 +130,7 @@ static inline void serve(enum manner manner, const char *text)
 static inline void start(void)
 {
 	loop = ev_default_loop(0);
+	check_linger_init(&linger, loop);
 }
 
 static inline void end_server(void)
@@ -164,8 +167,9 @@ static inline void run(enum config_check_type type)
 	int descriptors = descriptors_count();
 	long memory = check_support_resident_bytes();
 	gone = false;
-	cr_assert_not_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
+	cr_assert_not_null(check_probe_start(loop, &config, NULL, &linger, &callbacks, &result));
 	cr_assert(check_support_run_until_true(&gone));
+	check_linger_stop(&linger);
 	cr_expect_eq(descriptors_count(), descriptors, "a descriptor is left");
 	cr_expect_lt(check_support_resident_bytes() - memory, 8L << 20);
 	cr_expect(result.duration_s >= 0 && result.duration_s <= clock_monotonic_s() - began);

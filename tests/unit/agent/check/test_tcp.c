@@ -11,8 +11,10 @@ static bool judge(char *expect, const char *answer, bool complete, struct check_
 	config.expect = expect;
 	config.expect_len = strlen(expect);
 	*result = (struct check_result){ .verdict = CHECK_COULD_NOT_RUN };
-	const struct check_socket_exchange exchange = check_tcp_exchange(&config);
-	return exchange.judge(&config, answer, strlen(answer), complete, result);
+	const struct check_judge judge = check_tcp_exchange(&config).judge;
+	bool enough = judge.take(judge.context, answer, strlen(answer), complete, result);
+	judge.destroy(judge.context);
+	return enough;
 }
 
 Test(check_tcp, one_byte_may_be_expected)
