@@ -16,7 +16,7 @@ struct cache_filter {
 	const char *near; /* ENDPOINTS, TARGETS: by nearness to this zone, with tiers; NULL: not */
 	unsigned rank;    /* with near: all of the path is behind that of lower ranks */
 	bool text;        /* lines of text in place of JSON */
-	bool outside;     /* RESOLVE, RECORDS: records without their internal endpoints */
+	bool outside;     /* RESOLVE, RECORDS, STAT: records without their internal endpoints */
 };
 
 /* The same members; NULL has the members of a filter that accepts anything, as JSON. */

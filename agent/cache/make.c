@@ -66,8 +66,24 @@ static struct cache_body *make_list(const struct cache_entry *children, struct e
 	return take_text(&out, children->node->path, children->value, err);
 }
 
-static struct cache_body *make_stat(
-	const struct cache_entry *data, const struct cache_entry *children, struct err *err)
+/* Bytes of what the filter shows: those of the whole would say how much it hides. */
+static size_t shown_size(struct cache_entry *data, const struct cache_filter *filter)
+{
+	if (!filter || !filter->outside) {
+		return data->value->stat.size;
+	}
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	if (cache_entry_is_record(data)) {
+		cache_write_outside(data, &out);
+	}
+	size_t size = out.len;
+	buffer_finish(&out);
+	return size;
+}
+
+static struct cache_body *make_stat(struct cache_entry *data, const struct cache_entry *children,
+	const struct cache_filter *filter, struct err *err)
 {
 	/* A node has a stat whatever it holds. */
 	if (!cache_entry_exists(data)) {
@@ -78,7 +94,7 @@ static struct cache_body *make_stat(
 	struct buffer out;
 	buffer_init(&out, SIZE_MAX);
 	buffer_printf(&out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
-		data->node->path, (long long)data->value->stat.created_ms, data->value->stat.size,
+		data->node->path, (long long)data->value->stat.created_ms, shown_size(data, filter),
 		list->stat.children);
 	/* Foreign names come with escapes, so that they need nothing more. */
 	for (size_t i = 0; i < list->stat.foreign; i++) {
@@ -291,7 +307,7 @@ static struct cache_body *make_body(const struct answer *answer, struct cache_en
 		return answer->kind == CACHE_RESOLVE ? make_resolve(data, answer->filter, err)
 						     : make_node(data, err);
 	}
-	return make_stat(data, children, err);
+	return make_stat(data, children, answer->filter, err);
 }
 
 enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
