@@ -11,6 +11,7 @@ import subprocess
 import textwrap
 import unittest
 import urllib.request
+import uuid
 
 import manifests
 import yaml
@@ -300,19 +301,22 @@ class Host(BridgeTest):
     @needs("mount namespace")
     def test_subdirectories_that_ended_containers_leave_are_removed(self):
         host = self.host()
-        for name in "web-1", "web-10", "web-2":
+        # Names that no other container of this machine has.
+        own = f"web-{uuid.uuid4().hex}"
+        lives, longer, other = f"{own}-1", f"{own}-10", f"{own}-2"
+        for name in lives, longer, other:
             self.container(name)
-        owner = self.register(self.containers / "web-1/registry", f"{WEB}/c1")
+        owner = self.register(self.containers / lives / "registry", f"{WEB}/c1")
         self.await_record(f"{WEB}/c1")
         inside = self.folder / "inside"
         inside.mkdir()
         ready = self.folder / "ready"
         pod = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c",
             'mount --bind "$1" "$2" && touch "$3" && exec sleep 1000000', "sh",
-            self.containers / "web-1", inside, ready])
+            self.containers / lives, inside, ready])
         self.addCleanup(pod.wait)
         self.addCleanup(pod.kill)
-        wait_until(ready.exists, "web-1 runs")
+        wait_until(ready.exists, "it runs")
 
         def remove(minutes):
             result = subprocess.run([HOST / "remove-unused", self.containers, minutes],
@@ -322,15 +326,15 @@ class Host(BridgeTest):
 
         self.assertEqual(remove("10"), "")  # they are new
         self.assertEqual(sorted(remove("0").splitlines()),
-            [f"removed {self.containers}/web-10", f"removed {self.containers}/web-2"])
-        wait_until(lambda: self.part(host, "web-2") is None, "the agent has let go of it")
-        self.assertEqual(os.listdir(self.containers), ["web-1"])
+            [f"removed {self.containers}/{longer}", f"removed {self.containers}/{other}"])
+        wait_until(lambda: self.part(host, other) is None, "the agent has let go of it")
+        self.assertEqual(os.listdir(self.containers), [lives])
         self.assertIsNotNone(self.record(f"{WEB}/c1"))
         owner.kill()
         owner.wait()
         pod.kill()
         pod.wait()
-        self.assertEqual(remove("0"), f"removed {self.containers}/web-1\n")
+        self.assertEqual(remove("0"), f"removed {self.containers}/{lives}\n")
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
     def test_systemd_knows_every_word_of_the_units(self):
@@ -339,6 +343,7 @@ class Host(BridgeTest):
         shutil.copy(HOST / "bridge.conf", drop_ins)
         container = self.folder / "berth-container@web-1.service"
         shutil.copy(HOST / "berth-container@.service", container)
+        mount = pathlib.Path(shutil.copy(HOST / "run-berth-containers.mount", self.folder))
         for name in "berthd.service", "berthd.socket":
             text = (BUILD / "init/systemd" / name).read_text()
             (self.folder / name).write_text(
@@ -346,7 +351,7 @@ class Host(BridgeTest):
 
         def verify():
             result = subprocess.run(["systemd-analyze", "verify", "--man=no",
-                "--recursive-errors=no", self.folder / "berthd.service", container],
+                "--recursive-errors=no", self.folder / "berthd.service", container, mount],
                 capture_output=True, text=True, check=False, timeout=PATIENCE)
             return result.stdout + result.stderr
 
@@ -363,9 +368,9 @@ class Host(BridgeTest):
         result = subprocess.run(["systemd-tmpfiles", f"--root={root}", "--create",
             HOST / "tmpfiles.conf"], capture_output=True, text=True, check=False, timeout=PATIENCE)
         self.assertEqual(result.returncode, 0, result.stderr)
-        for name in "run/berth", "run/berth/containers":
+        for name, mode in (("run/berth", 0o755), ("run/berth/containers", 0o700)):
             stat = (root / name).stat()
-            self.assertEqual((stat.st_mode & 0o7777, stat.st_uid), (0o755, 0))
+            self.assertEqual((stat.st_mode & 0o7777, stat.st_uid), (mode, 0))
 
     def test_a_frozen_agent_is_replaced_before_its_session_is_over(self):
         """The default session_timeout is 30 s."""

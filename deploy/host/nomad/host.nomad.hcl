@@ -1,4 +1,5 @@
 # The host's agent on each client of Nomad, which bridges the client's containers. See docs/BRIDGE.md.
+# Each client has /run/berth/containers first, by deploy/host/run-berth-containers.mount.
 
 job "berth-host" {
   datacenters = ["dc1"]
