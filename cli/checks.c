@@ -64,6 +64,8 @@ static void next_run(const struct cli *cli, char *out, size_t size, const json_t
 	double next = output_number(check, "next_run");
 	if (json_is_true(json_object_get(check, "running"))) {
 		snprintf(out, size, "running");
+	} else if (json_is_true(json_object_get(check, "overdue"))) {
+		snprintf(out, size, "overdue");
 	} else if (next <= 0) {
 		snprintf(out, size, "-");
 	} else {

@@ -33,6 +33,7 @@ enum metric {
 	METRIC_LOG_LOST,
 	METRIC_CHECK_UP,            /* check */
 	METRIC_CHECK_WARNING,       /* check */
+	METRIC_CHECK_OVERDUE,       /* check */
 	METRIC_CHECK_DURATION,      /* check; histogram */
 	METRIC_CHECK_RUNS,          /* check, result */
 	METRIC_LOOKUPS,             /* result: hit miss stale error */

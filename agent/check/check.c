@@ -28,6 +28,16 @@ enum { STUCK_MS = 5000 };
  */
 enum { FIRST_RUNS_WITHIN_MS = 1000 };
 
+/*
+ * After the start, or that of the main process, an application is looked at so soon, besides its
+ * schedule: it is announced when it is there. A failure of such a look does not count, or an
+ * application that needs two seconds would be down after a tenth of one. Whoever wants long pauses
+ * at this time has an expensive check.
+ */
+static const int quick_ms[] = { 0, 50, 100, 200, 400 };
+
+enum { QUICK_LOOKS = sizeof(quick_ms) / sizeof(quick_ms[0]), LONG_PAUSE_MS = 1000 };
+
 static const double PASSED_MAX_S = 86400. * 3650;
 
 struct request {
@@ -59,9 +69,19 @@ struct check {
 	enum run run;
 	struct check_probe *probe; /* of a run that goes or ends */
 	struct check_linger linger;
-	/* the next run; for a ttl check the time at which its silence counts */
+	/*
+	 * The next run; for a ttl check the time at which its silence counts; while it waits for a
+	 * slot, the time at which it is overdue.
+	 */
 	struct timer timer;
-	int64_t due_ms;         /* the time that the timer waits for */
+	int64_t due_ms;         /* the next run by the schedule */
+	int64_t looks_ms;       /* from when on quick looks are counted */
+	int looks;              /* quick looks that were made or missed */
+	int64_t wake_ms;        /* the time that the timer waits for */
+	bool wakes_quickly;     /* it waits for such a look */
+	bool quick;             /* the run that is due, or under way, is one */
+	int64_t asked_ms;       /* when a run became due that has not begun */
+	bool overdue;           /* that has lasted for an interval */
 	int64_t first_delay_ms; /* of a restored check; -1: none */
 	int64_t result_ms;      /* when a run that ends gave its result */
 	struct list requests;
@@ -82,10 +102,35 @@ static const char *const type_names[] = {
 
 /* ---- schedule ---- */
 
+static void wake_at(struct check *check, int64_t wake_ms)
+{
+	check->wake_ms = wake_ms;
+	timer_start(&check->timer, wake_ms - clock_monotonic_ms());
+}
+
+/* Before the first success, and after a main process has come back. */
+static bool looks_quickly(const struct check *check)
+{
+	return check->machine.state != CHECK_STATE_UP && check->machine.good == 0 &&
+		check->config->rising_interval_ms <= LONG_PAUSE_MS &&
+		check->config->type != CONFIG_CHECK_TTL;
+}
+
+/* Waits for the time that is due, or for a quick look before it. */
 static void arm_timer(struct check *check, int64_t due_ms)
 {
+	int64_t now = clock_monotonic_ms();
 	check->due_ms = due_ms;
-	timer_start(&check->timer, due_ms - clock_monotonic_ms());
+	check->wakes_quickly = false;
+	while (check->looks < QUICK_LOOKS && check->looks_ms + quick_ms[check->looks] < now) {
+		check->looks++;
+	}
+	if (check->looks < QUICK_LOOKS && looks_quickly(check) &&
+		check->looks_ms + quick_ms[check->looks] < due_ms) {
+		check->wakes_quickly = true;
+		due_ms = check->looks_ms + quick_ms[check->looks++];
+	}
+	wake_at(check, due_ms);
 }
 
 static int64_t present_interval_ms(const struct check *check)
@@ -110,8 +155,10 @@ static int64_t present_interval_ms(const struct check *check)
 static void arm_next(struct check *check)
 {
 	int64_t interval_ms = present_interval_ms(check);
-	int64_t missed = (clock_monotonic_ms() - check->due_ms) / interval_ms;
-	arm_timer(check, check->due_ms + (missed > 0 ? missed + 1 : 1) * interval_ms);
+	int64_t late_ms = clock_monotonic_ms() - check->due_ms;
+	/* A quick look leaves the schedule as it is. */
+	int64_t missed = late_ms < 0 ? 0 : late_ms / interval_ms + 1;
+	arm_timer(check, check->due_ms + missed * interval_ms);
 }
 
 static void arm_patience(struct check *check)
@@ -180,7 +227,9 @@ static void take_result(struct check *check, const struct check_result *result)
 	check->has_last = true;
 	check->counts[result->verdict]++;
 	bool good = check_verdict_good(result->verdict);
-	enum check_state to = check_state_step(&check->machine, good, clock_monotonic_ms());
+	enum check_state to = check->quick && !good
+		? from
+		: check_state_step(&check->machine, good, clock_monotonic_ms());
 	/* A failure does not end a warning: the check is still up, and as it was. */
 	if (good) {
 		check->warning = result->verdict == CHECK_WARNING;
@@ -192,6 +241,33 @@ static void take_result(struct check *check, const struct check_result *result)
 		check->since = ev_time();
 	}
 	report_change(check, condition, result);
+}
+
+/* ---- waiting for a turn ---- */
+
+static void set_overdue(struct check *check, bool overdue)
+{
+	char why[sizeof(check->why)];
+	if (check->overdue == overdue) {
+		return;
+	}
+	check->overdue = overdue;
+	if (check->run == RUN_ENDING_DUE) {
+		text_printf(why, sizeof(why), "the run before has been killed and does not end");
+	} else {
+		check_slot_holders(&check->slot, why, sizeof(why));
+	}
+	if (check->callbacks.on_overdue) {
+		double waited_s = (double)(clock_monotonic_ms() - check->asked_ms) / 1000;
+		check->callbacks.on_overdue(check->callbacks.context, check, waited_s, why);
+	}
+}
+
+static void ask_for_turn(struct check *check)
+{
+	check->asked_ms = clock_monotonic_ms();
+	wake_at(check, check->asked_ms + present_interval_ms(check));
+	check_slot_ask(&check->slot);
 }
 
 /* ---- one run ---- */
@@ -215,7 +291,7 @@ static void on_run_gone(void *context)
 	check->probe = NULL;
 	check_slot_release(&check->slot);
 	if (due || !list_empty(&check->requests)) {
-		check_slot_ask(&check->slot);
+		ask_for_turn(check);
 	}
 }
 
@@ -223,6 +299,7 @@ static void on_turn(void *context)
 {
 	struct check *check = context;
 	timer_stop(&check->timer);
+	set_overdue(check, false);
 	check->run = RUN_GOING;
 	for (struct list *at = check->requests.next; at != &check->requests; at = at->next) {
 		LIST_ITEM(at, struct request, link)->served = true;
@@ -239,7 +316,12 @@ static void on_turn(void *context)
 
 static void due_while_ending(struct check *check)
 {
-	check->run = RUN_ENDING_DUE;
+	if (check->run == RUN_ENDING) {
+		check->run = RUN_ENDING_DUE;
+		check->asked_ms = clock_monotonic_ms();
+	} else if (clock_monotonic_ms() - check->asked_ms >= present_interval_ms(check)) {
+		set_overdue(check, true);
+	}
 	if (clock_monotonic_ms() - check->result_ms > STUCK_MS) {
 		struct check_result result = { .verdict = CHECK_COULD_NOT_RUN,
 			.started = ev_time() };
@@ -263,10 +345,15 @@ static void on_timer(void *context)
 	struct check *check = context;
 	if (check->config->type == CONFIG_CHECK_TTL) {
 		ttl_silent(check);
-	} else if (check->run != RUN_NONE) {
-		due_while_ending(check);
+	} else if (check->slot.state == CHECK_SLOT_WAITING) {
+		set_overdue(check, true);
 	} else {
-		check_slot_ask(&check->slot);
+		check->quick = check->wakes_quickly;
+		if (check->run != RUN_NONE) {
+			due_while_ending(check);
+		} else {
+			ask_for_turn(check);
+		}
 	}
 }
 
@@ -340,6 +427,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	free(paths);
 	check->callbacks = *callbacks;
 	check->first_delay_ms = -1;
+	check->looks = QUICK_LOOKS;
 	check->since = ev_time();
 	if (config->initial_passing) {
 		snprintf(check->why, sizeof(check->why), "up from the start");
@@ -357,7 +445,8 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 		.initial_passing = config->initial_passing,
 	};
 	check_state_init(&check->machine, &rules, clock_monotonic_ms());
-	check_slot_init(&check->slot, scheduler, on_turn, check);
+	check_slot_init(
+		&check->slot, scheduler, check->launch ? check->label : NULL, on_turn, check);
 	check_linger_init(&check->linger, check->loop);
 	timer_init(&check->timer, check->loop, "check", on_timer, check);
 	list_init(&check->requests);
@@ -365,6 +454,12 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 		(void)restore(check, saved);
 	}
 	return check;
+}
+
+static void begin_quick_looks(struct check *check)
+{
+	check->looks = 0;
+	check->looks_ms = clock_monotonic_ms();
 }
 
 static int64_t random_first_delay_ms(const struct check *check)
@@ -382,8 +477,18 @@ void check_start(struct check *check, bool jitter)
 		delay_ms = check->config->interval_ms;
 	} else if (delay_ms < 0) {
 		delay_ms = jitter ? random_first_delay_ms(check) : 0;
+		begin_quick_looks(check);
 	}
 	arm_timer(check, clock_monotonic_ms() + delay_ms);
+}
+
+void check_look_again(struct check *check)
+{
+	bool idle = check->run == RUN_NONE && check->slot.state == CHECK_SLOT_IDLE;
+	begin_quick_looks(check);
+	if (idle && looks_quickly(check)) {
+		arm_timer(check, check->due_ms);
+	}
 }
 
 void check_destroy(struct check *check)
@@ -394,7 +499,7 @@ void check_destroy(struct check *check)
 	timer_stop(&check->timer);
 	check_probe_abandon(check->probe);
 	check_linger_stop(&check->linger);
-	check_slot_release(&check->slot);
+	check_slot_finish(&check->slot);
 	answer_requests(check, NULL, true);
 	check_state_finish(&check->machine);
 	free(check->label);
@@ -424,6 +529,11 @@ enum check_state check_get_state(const struct check *check)
 bool check_is_warning(const struct check *check)
 {
 	return check->machine.state == CHECK_STATE_UP && check->warning;
+}
+
+bool check_overdue(const struct check *check)
+{
+	return check->overdue;
 }
 
 const char *check_condition_name(const struct check *check)
@@ -466,8 +576,9 @@ int check_run_now(struct check *check, check_run_done *done, void *context, stru
 	request->context = context;
 	list_append(&check->requests, &request->link);
 	if (check->slot.state == CHECK_SLOT_IDLE) {
+		check->quick = false;
 		check->due_ms = clock_monotonic_ms();
-		check_slot_ask(&check->slot);
+		ask_for_turn(check);
 	}
 	return 0;
 }
@@ -517,23 +628,23 @@ static json_t *last_json(const struct check *check)
 
 static json_t *next_run_json(const struct check *check)
 {
-	if (!timer_runs(&check->timer)) {
+	if (!timer_runs(&check->timer) || check->slot.state == CHECK_SLOT_WAITING) {
 		return json_null();
 	}
-	return json_real(ev_time() + (double)(check->due_ms - clock_monotonic_ms()) / 1000);
+	return json_real(ev_time() + (double)(check->wake_ms - clock_monotonic_ms()) / 1000);
 }
 
 json_t *check_json(const struct check *check)
 {
 	return json_pack(
-		"{s:s, s:s, s:O, s:s, s:s, s:b, s:f, s:s, s:o, s:o, s:{s:i, s:i}, s:b, s:o}",
+		"{s:s, s:s, s:O, s:s, s:s, s:b, s:f, s:s, s:o, s:o, s:{s:i, s:i}, s:b, s:b, s:o}",
 		"name", check->config->name, "component", check->label, "components",
 		check->components, "type", type_names[check->config->type], "state",
 		check_state_name(check->machine.state), "warning", check_is_warning(check), "since",
 		check->since, "why", check->why, "last", last_json(check), "counts",
 		counts_json(check), "consecutive", "good", check->machine.good, "bad",
-		check->machine.bad, "running", check->run == RUN_GOING, "next_run",
-		next_run_json(check));
+		check->machine.bad, "running", check->run == RUN_GOING, "overdue", check->overdue,
+		"next_run", next_run_json(check));
 }
 
 json_t *check_save(const struct check *check)

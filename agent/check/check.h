@@ -1,11 +1,12 @@
 /*
  * Health checks: the schedule, the results of runs, and the state that follows from them.
  *
- * A check is one [check] section at work, for one component or several. It runs by its schedule
- * (first run at once, or within a second when there are several checks), turns each result into a
- * state through the pure machine of state.h and reports both through callbacks. At most one run of
- * a check is under way; a scheduler has at most `max_parallel` runs under way, and the others wait
- * in order. Loop thread only. Callbacks may not free the check or the scheduler.
+ * A check is one [check] section at work, for one component or several. It runs by its schedule,
+ * turns each result into a state through the pure machine of state.h and reports both through
+ * callbacks. Until the first success it looks at once and, unless the configuration wants long pauses,
+ * some more times within half a second. At most one run of a check is under way; of
+ * runs of commands a scheduler has at most `max_parallel`, and the others wait (slot.h). Loop
+ * thread only. Callbacks may not free the check or the scheduler.
  */
 #ifndef AGENT_CHECK_CHECK_H
 #define AGENT_CHECK_CHECK_H
@@ -32,6 +33,11 @@ struct check_callbacks {
 	 */
 	void (*on_change)(void *context, struct check *check, const char *from, const char *to,
 		const char *why);
+	/*
+	 * A run that is due could not begin for an interval (check_overdue()), or begins after all;
+	 * `why` says what holds it up. May be NULL.
+	 */
+	void (*on_overdue)(void *context, struct check *check, double waited_s, const char *why);
 	void *context;
 };
 
@@ -54,10 +60,12 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	const struct check_component *components, size_t component_count,
 	const struct check_callbacks *callbacks, const json_t *saved);
 /*
- * `jitter`: the first run comes at a random point within the interval, a second at most, instead of
+ * `jitter`: the schedule begins at a random point within the interval, a second at most, instead of
  * at once.
  */
 void check_start(struct check *check, bool jitter);
+/* What it looks at has started again: looks as at the start, unless the check is up. */
+void check_look_again(struct check *check);
 /*
  * Kills a run under way (its process group, at once) and forgets it; a caller that waits for the
  * run gets NULL. Accepts NULL.
@@ -70,6 +78,8 @@ const char *check_components(const struct check *check);
 enum check_state check_get_state(const struct check *check);
 /* Up, but the last good run was a warning. */
 bool check_is_warning(const struct check *check);
+/* A run that is due has not begun for an interval. */
+bool check_overdue(const struct check *check);
 /* "pending" "failing" (without a verdict yet) "up" "warning" (up, with a warning) "down" */
 const char *check_condition_name(const struct check *check);
 /*
@@ -100,7 +110,7 @@ int check_report(struct check *check, enum check_verdict verdict, const char *ou
  * The check as GET /v1/agent/checks shows it; new reference: name, component (their labels in one
  * text), components (the same in an array), type, state, warning, since (of the state), why; last:
  * null or {verdict, detail, output, output_cut, started, duration}; counts: {verdict: number};
- * consecutive: {good, bad}; running; next_run: null while none is planned; for a ttl check the time
+ * consecutive: {good, bad}; running; overdue; next_run: null while none is planned; for a ttl check the time
  * at which its silence counts. Times are wall clock seconds since 1970, durations seconds.
  */
 json_t *check_json(const struct check *check);

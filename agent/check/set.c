@@ -118,6 +118,13 @@ json_t *check_set_save(const struct check_set *set)
 	return saved;
 }
 
+void check_set_look_again(struct check_set *set)
+{
+	for (size_t i = 0; set && i < set->count; i++) {
+		check_look_again(set->checks[i]);
+	}
+}
+
 size_t check_set_count(const struct check_set *set)
 {
 	return set ? set->count : 0;

@@ -30,6 +30,8 @@ void check_set_arrange(struct check_set *set, const struct config *config, const
 /* {name: check_save()}; new reference. */
 json_t *check_set_save(const struct check_set *set);
 
+/* check_look_again() for each. Accepts NULL. */
+void check_set_look_again(struct check_set *set);
 /* Accepts NULL. */
 size_t check_set_count(const struct check_set *set);
 /* In the order of the configuration; NULL behind the last one. */

@@ -249,7 +249,7 @@ struct config_agent {
 	char *post_stop;
 	char **post_stop_argv;
 	int64_t hook_timeout_ms;       /* of each of the two */
-	int max_parallel_checks;       /* default 16 */
+	int max_parallel_checks;       /* commands, default 16 */
 	int max_watchers;              /* event streams and long polls, default 10000 */
 	int64_t heartbeat_interval_ms; /* of event streams, default 15 s */
 	bool shared;                   /* answers in memory that clients may map */

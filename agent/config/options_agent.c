@@ -114,7 +114,10 @@ const struct config_option config_agent_options[] = {
 	{ "hook_timeout", DURATION(agent, hook_timeout_ms, 1, HOURS(24)), .fallback = "30s",
 		.help = "How long pre_start, post_stop and a component's on_change may take." },
 	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
-		.help = "Checks that may run at the same time; others wait their turn." },
+		.help = "Commands of checks that may run at the same time; others wait their "
+			"turn. Those of one component get three times as many places as are free, "
+			"and all only where no other has commands: commands that hang do not hold "
+			"up other components. Checks that connect need no place." },
 	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",
 		.fixed = true,
 		.help = "Event streams and waiting requests that may be open at the same time. One "

@@ -245,7 +245,10 @@ const struct config_option config_check_options[] = {
 		.automatic = "1s on the way up, or interval if shorter; interval on the way down",
 		.example = "2s",
 		.help = "The interval before the first success, and while a "
-			"change of state is under way." },
+			"change of state is under way. Before the first success, unless this is "
+			"longer than 1s, it is looked also 0, 50, 100, 200 and 400 ms after the "
+			"start of the agent, and of its main process; failures of these looks do "
+			"not count." },
 	{ "down_interval", DURATION(check, down_interval_ms, 10, DAYS(7)),
 		.automatic = "1s, or interval if shorter", .example = "30s",
 		.help = "The interval while down." },

@@ -12,6 +12,7 @@ static void on_started(void *context, pid_t pid)
 	snprintf(why, sizeof(why), "pid %ld", (long)pid);
 	agent->main_process = AGENT_MAIN_PROCESS_RUNNING;
 	agent_transition(agent, "main process", "stopped", "running", why);
+	check_set_look_again(agent->checks);
 }
 
 static void on_exited(void *context, const char *why, bool failed, bool again)

@@ -54,11 +54,28 @@ static void on_change(
 	}
 }
 
+static void on_overdue(void *context, struct check *check, double waited_s, const char *why)
+{
+	struct agent *agent = context;
+	const char *name = check_config(check)->name;
+	bool overdue = check_overdue(check);
+	metrics_set(agent->metrics, METRIC_CHECK_OVERDUE, name, overdue);
+	if (overdue) {
+		log_warn(name, "overdue: it could not begin for %.3g s; %s", waited_s, why);
+	} else {
+		log_info(name, "begins %.3g s late", waited_s);
+	}
+	if (agent->api) {
+		api_agent_changed(agent->api);
+	}
+}
+
 void agent_checks_create(struct agent *agent, const json_t *saved)
 {
 	const struct check_callbacks callbacks = {
 		.on_result = on_result,
 		.on_change = on_change,
+		.on_overdue = on_overdue,
 		.context = agent,
 	};
 	agent->checks = check_set_create(agent->scheduler, &callbacks);

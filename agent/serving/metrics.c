@@ -12,7 +12,7 @@
 #include "agent/serving/xds.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
-	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
+	METRIC_CHECK_OVERDUE, METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
 static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS,
 	METRIC_HOOK_RUNS, METRIC_DAMPED, METRIC_PENALTY, METRIC_DRAINING };
 
@@ -63,6 +63,7 @@ static void make_check_series(struct metrics *metrics, const struct check *check
 	}
 	metrics_set(metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
 	metrics_set(metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
+	metrics_set(metrics, METRIC_CHECK_OVERDUE, name, check_overdue(check));
 }
 
 static void update_component(struct agent *agent, struct component *component)

@@ -26,6 +26,7 @@ FAMILIES = {
     "berth_log_lines_lost_total": ("counter", set()),
     "berth_check_up": ("gauge", {"check"}),
     "berth_check_warning": ("gauge", {"check"}),
+    "berth_check_overdue": ("gauge", {"check"}),
     "berth_check_duration_seconds": ("histogram", {"check"}),
     "berth_check_runs_total": ("counter", {"check", "result"}),
     "berth_lookups_total": ("counter", {"result"}),

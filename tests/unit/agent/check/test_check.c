@@ -42,7 +42,7 @@ static void on_change(
 	changes++;
 }
 
-static const struct check_callbacks callbacks = { on_result, on_change, NULL };
+static const struct check_callbacks callbacks = { on_result, on_change, NULL, NULL };
 
 static void start(void)
 {
@@ -235,7 +235,7 @@ Test(check, at_most_so_many_at_once_and_the_rest_in_order)
 	struct config_check configs[MANY];
 	struct check *checks[MANY];
 	char names[MANY][2];
-	struct check_callbacks noting = { note_order, NULL, NULL };
+	struct check_callbacks noting = { note_order, NULL, NULL, NULL };
 	const struct check_component web = { "web", "/web" };
 	check_scheduler_set_max_parallel(scheduler, 1);
 	use_script("true");

@@ -74,7 +74,7 @@ TestSuite(check_time, .init = start, .fini = finish);
 
 static struct check *create(const json_t *saved)
 {
-	static const struct check_callbacks callbacks = { on_result, on_change, NULL };
+	static const struct check_callbacks callbacks = { on_result, on_change, NULL, NULL };
 	return check_create(scheduler, &config, &(struct check_component){ "web", "/web" }, 1,
 		&callbacks, saved);
 }

@@ -25,7 +25,7 @@ static void start(void)
 	check_support_be_subreaper();
 	cr_assert_not_null(mkdtemp(folder));
 	scheduler = check_scheduler_create(ev_default_loop(0), 4);
-	set = check_set_create(scheduler, &(struct check_callbacks){ on_result, NULL, NULL });
+	set = check_set_create(scheduler, &(struct check_callbacks){ on_result, NULL, NULL, NULL });
 }
 
 static void finish(void)

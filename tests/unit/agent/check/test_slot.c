@@ -1,4 +1,4 @@
-/* Turns: so many at once, the others in order. */
+/* Turns: so many at once, the others in order, and by shares. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "agent/check/slot.h"
 #include "tests/support/staged.h"
 
-enum { SLOTS = 4 };
+enum { SLOTS = 24 };
 
 struct stage {
 	struct ev_loop *loop;
@@ -21,6 +21,21 @@ struct turn {
 };
 
 static struct turn turns[SLOTS];
+static const char *const alone[SLOTS] = { NULL };
+/* Slots c to h are a second component's, i to n a third one's; o needs none. */
+static const char *const shared[SLOTS] = { ['c' - 'a'] = "b",
+	"b",
+	"b",
+	"b",
+	"b",
+	"b",
+	['i' - 'a'] = "c",
+	"c",
+	"c",
+	"c",
+	"c",
+	"c",
+	['o' - 'a'] = "" };
 
 static void on_turn(void *context)
 {
@@ -28,13 +43,15 @@ static void on_turn(void *context)
 	strncat(turn->stage->turns, &turn->name, 1);
 }
 
-static struct stage *stage_begin(struct stage *stage, int max_parallel)
+static struct stage *stage_begin(
+	struct stage *stage, int max_parallel, const char *const names[SLOTS])
 {
 	stage->loop = ev_loop_new(EVFLAG_AUTO);
 	stage->scheduler = check_scheduler_create(stage->loop, max_parallel);
 	for (int i = 0; i < SLOTS; i++) {
 		turns[i] = (struct turn){ stage, (char)('a' + i) };
-		check_slot_init(&stage->slots[i], stage->scheduler, on_turn, &turns[i]);
+		const char *share = !names[i] ? "a" : *names[i] ? names[i] : NULL;
+		check_slot_init(&stage->slots[i], stage->scheduler, share, on_turn, &turns[i]);
 	}
 	return stage;
 }
@@ -42,7 +59,7 @@ static struct stage *stage_begin(struct stage *stage, int max_parallel)
 static void stage_end(struct stage *stage)
 {
 	for (int i = 0; i < SLOTS; i++) {
-		check_slot_release(&stage->slots[i]);
+		check_slot_finish(&stage->slots[i]);
 	}
 	check_scheduler_destroy(stage->scheduler);
 	/* A turn that was on its way meets no freed scheduler. */
@@ -50,9 +67,9 @@ static void stage_end(struct stage *stage)
 	ev_loop_destroy(stage->loop);
 }
 
-#define STAGED(name, max_parallel)                                                                 \
+#define STAGED(name, max_parallel, names)                                                          \
 	STAGED_TEST(check_slot, name, struct stage *, stage,                                       \
-		stage_begin(&(struct stage){ 0 }, max_parallel), stage_end)
+		stage_begin(&(struct stage){ 0 }, max_parallel, names), stage_end)
 
 static void check_counts(struct stage *stage, const char *had_turns, int running, int waiting)
 {
@@ -62,9 +79,9 @@ static void check_counts(struct stage *stage, const char *had_turns, int running
 	cr_assert_eq((int)list_count(&stage->scheduler->queue), waiting);
 }
 
-STAGED(turns_are_taken_in_order, 2)
+STAGED(turns_are_taken_in_order, 2, alone)
 {
-	for (int i = 0; i < SLOTS; i++) {
+	for (int i = 0; i < 4; i++) {
 		check_slot_ask(&stage->slots[i]);
 		check_slot_ask(&stage->slots[i]);
 	}
@@ -81,7 +98,7 @@ STAGED(turns_are_taken_in_order, 2)
 	check_counts(stage, "abcda", 2, 0);
 }
 
-STAGED(a_place_in_the_queue_is_given_back, 1)
+STAGED(a_place_in_the_queue_is_given_back, 1, alone)
 {
 	check_slot_ask(&stage->slots[0]);
 	check_slot_ask(&stage->slots[1]);
@@ -94,9 +111,9 @@ STAGED(a_place_in_the_queue_is_given_back, 1)
 	check_counts(stage, "b", 0, 0);
 }
 
-STAGED(a_larger_limit_holds_at_once, 1)
+STAGED(a_larger_limit_holds_at_once, 1, alone)
 {
-	for (int i = 0; i < SLOTS; i++) {
+	for (int i = 0; i < 4; i++) {
 		check_slot_ask(&stage->slots[i]);
 	}
 	check_counts(stage, "a", 1, 3);
@@ -108,8 +125,31 @@ STAGED(a_larger_limit_holds_at_once, 1)
 	check_counts(stage, "abc", 1, 1);
 }
 
-STAGED(a_scheduler_may_end_with_a_turn_on_its_way, 2)
+STAGED(a_scheduler_may_end_with_a_turn_on_its_way, 2, alone)
 {
 	check_scheduler_destroy(NULL);
 	check_slot_ask(&stage->slots[0]);
+}
+
+static void ask(struct stage *stage, const char *names)
+{
+	for (; *names; names++) {
+		check_slot_ask(&stage->slots[*names - 'a']);
+	}
+}
+
+STAGED(a_component_leaves_places_to_others, 8, shared)
+{
+	ask(stage, "abpqrstuv");
+	check_counts(stage, "abpqrs", 6, 3);
+	ask(stage, "cdij");
+	check_counts(stage, "abpqrsci", 8, 5);
+	ask(stage, "o");
+	check_counts(stage, "abpqrscio", 8, 5);
+	check_slot_release(&stage->slots['i' - 'a']);
+	check_counts(stage, "abpqrscioj", 8, 4);
+	check_slot_release(&stage->slots[0]);
+	check_counts(stage, "abpqrscioj", 7, 4);
+	check_slot_release(&stage->slots[1]);
+	check_counts(stage, "abpqrsciojt", 7, 3);
 }
