@@ -31,8 +31,8 @@ enum { FIRST_RUNS_WITHIN_MS = 1000 };
 /*
  * After the start, or that of the main process, an application is looked at so soon, besides its
  * schedule: it is announced when it is there. A failure of such a look does not count, or an
- * application that needs two seconds would be down after a tenth of one. Whoever wants long pauses
- * at this time has an expensive check.
+ * application that needs two seconds would be down after a tenth of one. A configuration that asks
+ * for long pauses at this time has an expensive check.
  */
 static const int quick_ms[] = { 0, 50, 100, 200, 400 };
 
@@ -243,7 +243,7 @@ static void take_result(struct check *check, const struct check_result *result)
 	report_change(check, condition, result);
 }
 
-/* ---- waiting for a turn ---- */
+/* ---- overdue ---- */
 
 static void set_overdue(struct check *check, bool overdue)
 {

@@ -3,10 +3,10 @@
  *
  * A check is one [check] section at work, for one component or several. It runs by its schedule,
  * turns each result into a state through the pure machine of state.h and reports both through
- * callbacks. Until the first success it looks at once and, unless the configuration wants long pauses,
- * some more times within half a second. At most one run of a check is under way; of
- * runs of commands a scheduler has at most `max_parallel`, and the others wait (slot.h). Loop
- * thread only. Callbacks may not free the check or the scheduler.
+ * callbacks. Until the first success it looks at once and, unless the configuration wants long
+ * pauses, some more times within half a second. At most one run of a check is under way; of runs of
+ * commands a scheduler has at most `max_parallel`, and the others wait (slot.h). Loop thread only.
+ * Callbacks may not free the check or the scheduler.
  */
 #ifndef AGENT_CHECK_CHECK_H
 #define AGENT_CHECK_CHECK_H
@@ -64,7 +64,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
  * at once.
  */
 void check_start(struct check *check, bool jitter);
-/* What it looks at has started again: looks as at the start, unless the check is up. */
+/* The application has been started again: looks as at the start, unless the check is up. */
 void check_look_again(struct check *check);
 /*
  * Kills a run under way (its process group, at once) and forgets it; a caller that waits for the
@@ -110,8 +110,8 @@ int check_report(struct check *check, enum check_verdict verdict, const char *ou
  * The check as GET /v1/agent/checks shows it; new reference: name, component (their labels in one
  * text), components (the same in an array), type, state, warning, since (of the state), why; last:
  * null or {verdict, detail, output, output_cut, started, duration}; counts: {verdict: number};
- * consecutive: {good, bad}; running; overdue; next_run: null while none is planned; for a ttl check the time
- * at which its silence counts. Times are wall clock seconds since 1970, durations seconds.
+ * consecutive: {good, bad}; running; overdue; next_run: null while none is planned; for a ttl check
+ * the time at which its silence counts. Times are wall clock seconds since 1970, durations seconds.
  */
 json_t *check_json(const struct check *check);
 /*

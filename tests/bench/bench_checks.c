@@ -134,7 +134,7 @@ static struct cost cost_of_agent(struct ev_loop *loop)
 	struct check *checks[CHECKS];
 	const struct check_component web = { "web", "/web" };
 	for (int i = 0; i < CHECKS; i++) {
-		struct check_callbacks callbacks = { on_result, NULL, &starts[i] };
+		struct check_callbacks callbacks = { on_result, NULL, NULL, &starts[i] };
 		checks[i] = check_create(scheduler, &config, &web, 1, &callbacks, NULL);
 		check_start(checks[i], true);
 	}

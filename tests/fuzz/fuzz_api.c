@@ -154,7 +154,7 @@ static bool on_write(void *context, struct component *component)
 
 static void open_component(struct stage *stage)
 {
-	const struct check_callbacks callbacks = { on_result, on_change, stage };
+	const struct check_callbacks callbacks = { on_result, on_change, NULL, stage };
 	const struct component_environment environment = { .loop = stage->cache.loop,
 		.lookups = stage->cache.registry,
 		.registry = stage->cache.registry,

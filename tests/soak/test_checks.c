@@ -76,7 +76,7 @@ static bool run_all(void)
 
 int main(void)
 {
-	struct check_callbacks callbacks = { on_result, NULL, NULL };
+	struct check_callbacks callbacks = { on_result, NULL, NULL, NULL };
 	const struct check_component web = { "web", "/web" };
 	struct check_scheduler *scheduler = check_scheduler_create(ev_default_loop(0), CHECKS / 2);
 	check_support_be_subreaper();

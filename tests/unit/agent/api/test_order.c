@@ -90,7 +90,7 @@ static void arrange(const char *checks)
 
 static void begin(void)
 {
-	const struct check_callbacks callbacks = { on_result, on_change, NULL };
+	const struct check_callbacks callbacks = { on_result, on_change, NULL, NULL };
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		.sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof(address);

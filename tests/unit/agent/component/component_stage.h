@@ -149,7 +149,7 @@ static inline void component_anew(struct stage *stage, const json_t *saved)
 
 static inline void checks_anew(struct stage *stage)
 {
-	const struct check_callbacks callbacks = { on_result, on_check_change, stage };
+	const struct check_callbacks callbacks = { on_result, on_check_change, NULL, stage };
 	check_set_destroy(stage->checks);
 	stage->checks = check_set_create(stage->scheduler, &callbacks);
 	check_set_arrange(stage->checks, stage->config, NULL);
