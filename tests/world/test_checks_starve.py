@@ -67,7 +67,7 @@ class Starving(AgentTest):
         self.assertIn(f'berth_check_overdue{{check="{name}"}} 1', metrics)
         shown = berth("--socket", agent.socket, "checks").stdout.splitlines()
         row = next(line for line in shown if line.startswith(f"{name} "))
-        self.assertIn(" overdue ", row)
+        self.assertEqual(row.split()[-1], "overdue")
         said = [line for line in agent.read_log().splitlines() if f" {name}: overdue" in line]
         self.assertEqual(len(said), 1, "once")
         self.assertIn("12 of them of slow", said[0])
