@@ -246,8 +246,11 @@ int rest_write(struct rest *rest, struct buffer *out)
 		return BAD_REQUEST;
 	}
 	if (writing.count == 0 && !(rest->all && all_known(rest))) {
+		struct berth_failure failure;
+		bool troubled = world_trouble(rest->world, &failure) != 0;
 		buffer_clear(out);
-		buffer_append_text(out, "the registry is away, and nothing is known of this yet\n");
+		buffer_printf(out, "nothing is known of this yet: %s\n",
+			troubled ? failure.message : "it is read");
 		return AWAY;
 	}
 	discovery_write_version(version, writing.hash);
