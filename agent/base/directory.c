@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 
 static const mode_t MODE = 0755;
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 
 enum { LINKS_MAX = 8 };
 

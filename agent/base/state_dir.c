@@ -13,7 +13,7 @@
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 #include "lib/base/json_text.h"
 
 /* The book of a host with a thousand containers is the largest one. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 
 #define MAGIC "berth-state "
 

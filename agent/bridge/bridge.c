@@ -1,72 +1,99 @@
 #include "agent/bridge/bridge.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/directory.h"
 #include "agent/base/log.h"
 #include "agent/base/timer.h"
-#include "agent/base/trust.h"
 #include "agent/bridge/claim.h"
 #include "agent/bridge/container.h"
 #include "agent/bridge/policy.h"
-#include "agent/bridge/tree.h"
 #include "lib/base/clock.h"
-#include "lib/base/path.h"
+#include "lib/base/text.h"
+#include "lib/looker/protocol.h"
 
-enum { MOST_CONTAINERS = 1024, AGAIN_MS = 1000 };
+enum {
+	MOST_CONTAINERS = 1024,
+	AGAIN_MS = 1000,
+	BEGIN_MS = 2000, /* for the first comparison with the containers */
+	MOST_STALLED = 4 /* whose records stay until stall_limit */
+};
+
+/* The question that the looker has not answered yet. */
+enum question { NOTHING, LIST, CONTAINER };
+
+/* A subdirectory, as it was listed. */
+struct entry {
+	char name[HTTP_CONTAINER_BYTES];
+	uint64_t device;
+	uint64_t inode;
+};
 
 struct bridge {
 	struct bridge_environment environment;
 	const struct config *config;
-	int fd; /* of the directory of containers; -1: no containers are configured */
-	struct bridge_watches *watches;
-	struct bridge_watch_set directory;
-	struct bridge_watch_set above; /* that one, whose end makes no event while it is open */
+	struct bridge_looker *looker; /* NULL: no containers are configured */
+	enum question question;
+	uint64_t asked; /* the container */
 	struct bridge_publish *publish;
 	struct bridge_container **containers;
 	size_t count;
-	bool crowded;          /* there are more subdirectories, and the log says so */
-	bool away;             /* the directory itself has gone, and the log says so */
+	uint64_t last_id;
+	struct entry *entries; /* while they come */
+	size_t entry_count;
+	bool listed;  /* once at least */
+	bool crowded; /* there are more subdirectories, and the log says so */
+	bool away;    /* the directory itself has gone, and the log says so */
+	char why_away[400];
+	bool replace;          /* another directory is in its place */
 	bool relist;           /* the directory may have changed */
 	int64_t list_again_ms; /* the next reading after one that failed; 0: none did */
+	bool compared;         /* all containers have been looked at since the start */
 	bool paths_freed;      /* containers in conflict may try again */
 	struct timer due;      /* of the next look at a container */
 };
 
+static void go_on(struct bridge *bridge);
+
+/* ---- when ---- */
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return b < a ? b : a;
+}
+
+static bool may_list(const struct bridge *bridge, int64_t now_ms)
+{
+	return !bridge_looker_has_abandoned(bridge->looker, "") &&
+		(bridge->relist || (bridge->list_again_ms != 0 && now_ms >= bridge->list_again_ms));
+}
+
 static void plan(struct bridge *bridge)
 {
+	int64_t now_ms = clock_monotonic_ms();
 	int64_t due_ms = INT64_MAX;
+	bool is_free = bridge->looker && bridge_looker_is_free(bridge->looker);
 	for (size_t i = 0; i < bridge->count; i++) {
-		int64_t own_ms = bridge_container_due_ms(bridge->containers[i]);
-		due_ms = own_ms < due_ms ? own_ms : due_ms;
+		const struct bridge_container *container = bridge->containers[i];
+		due_ms = sooner(due_ms, bridge_container_owners_due_ms(container));
+		due_ms = is_free ? sooner(due_ms, bridge_container_due_ms(container)) : due_ms;
 	}
-	if (bridge->relist) {
-		due_ms = 0;
-	} else if (bridge->away) {
-		due_ms = clock_monotonic_ms() + AGAIN_MS;
-	} else if (bridge->list_again_ms != 0 && bridge->list_again_ms < due_ms) {
-		due_ms = bridge->list_again_ms;
+	if (is_free && may_list(bridge, now_ms)) {
+		due_ms = now_ms;
+	} else if (is_free && bridge->list_again_ms != 0) {
+		due_ms = sooner(due_ms, bridge->list_again_ms);
 	}
 	if (due_ms != INT64_MAX) {
-		timer_start(&bridge->due, due_ms - clock_monotonic_ms());
+		timer_start(&bridge->due, due_ms - now_ms);
 	} else {
 		timer_stop(&bridge->due);
 	}
 }
 
 /* ---- containers ---- */
-
-static void on_due(void *context)
-{
-	plan(context);
-}
 
 static size_t find(const struct bridge *bridge, const char *name)
 {
@@ -76,6 +103,17 @@ static size_t find(const struct bridge *bridge, const char *name)
 		at++;
 	}
 	return at;
+}
+
+/* NULL: it has gone. */
+static struct bridge_container *find_id(const struct bridge *bridge, uint64_t id)
+{
+	for (size_t i = 0; i < bridge->count; i++) {
+		if (bridge_container_id(bridge->containers[i]) == id) {
+			return bridge->containers[i];
+		}
+	}
+	return NULL;
 }
 
 static void remove_at(struct bridge *bridge, size_t at)
@@ -96,208 +134,289 @@ static void expect_inherited(const struct bridge *bridge, struct bridge_containe
 			bridge_container_expect(container, path);
 		}
 	}
+	for (size_t i = 0; i < bridge->environment.owner_count; i++) {
+		struct bridge_owner_file *file = &bridge->environment.owners[i];
+		if (file->fd >= 0 &&
+			strcmp(file->container, bridge_container_name(container)) == 0) {
+			bridge_container_inherit_owner(
+				container, file->path, file->fd, file->inode);
+			file->fd = -1;
+		}
+	}
 }
 
 static void set_policy(const struct bridge *bridge, struct bridge_container *container)
 {
 	bridge_container_set_policy(container,
 		bridge_policy_find(bridge->config, bridge_container_name(container)),
-		bridge->config->bridge.linger_ms);
+		&bridge->config->bridge);
 }
 
-static void add(struct bridge *bridge, const char *name, int fd_take)
+static void add(struct bridge *bridge, const struct entry *entry)
 {
 	const struct bridge_container_environment environment = {
-		.watches = bridge->watches,
+		.looker = bridge->looker,
 		.publish = bridge->publish,
 		.http = bridge->environment.http,
 		.sockets = bridge->environment.sockets,
 		.socket_count = bridge->environment.socket_count,
-		.on_due = on_due,
-		.context = bridge,
 	};
-	struct bridge_container *container = bridge_container_create(&environment, name, fd_take);
+	struct bridge_container *container = bridge_container_create(
+		&environment, entry->name, ++bridge->last_id, entry->device, entry->inode);
 	set_policy(bridge, container);
 	expect_inherited(bridge, container);
+	for (size_t i = 0; i < bridge->environment.abandoned_count; i++) {
+		const struct bridge_abandoned *abandoned = &bridge->environment.abandoned[i];
+		if (strcmp(abandoned->container, entry->name) == 0) {
+			bridge_container_inherit_stall(
+				container, abandoned->stalled_ms, clock_monotonic_ms());
+		}
+	}
 	bridge->containers[bridge->count++] = container;
-	log_info("bridge", "container %s", name);
+	log_info("bridge", "container %s", entry->name);
 }
 
 /* A subdirectory that was removed and made again is another container. */
-static void take_up(struct bridge *bridge, const char *name)
+static void take_up(struct bridge *bridge, const struct entry *entry)
 {
-	int fd = bridge_tree_open(bridge->fd, name, false);
-	if (fd < 0) {
-		return; /* it is gone, or no directory */
-	}
-	size_t at = find(bridge, name);
-	if (at < bridge->count && bridge_container_is(bridge->containers[at], fd)) {
-		close(fd);
+	size_t at = find(bridge, entry->name);
+	if (at < bridge->count &&
+		bridge_container_is(bridge->containers[at], entry->device, entry->inode)) {
 		return;
 	}
 	if (at < bridge->count) {
 		remove_at(bridge, at);
 	}
 	if (bridge->count < MOST_CONTAINERS) {
-		add(bridge, name, fd);
-		return;
-	}
-	close(fd);
-	if (!bridge->crowded) {
+		add(bridge, entry);
+	} else if (!bridge->crowded) {
 		log_warn("bridge", "there are more than %d containers: the others are not served",
 			MOST_CONTAINERS);
 		bridge->crowded = true;
 	}
 }
 
-static void drop_removed(struct bridge *bridge)
+static bool is_listed(const struct bridge *bridge, const struct bridge_container *container)
 {
-	for (size_t i = bridge->count; i-- > 0;) {
-		int fd = bridge_tree_open(
-			bridge->fd, bridge_container_name(bridge->containers[i]), false);
-		bool same = fd >= 0 && bridge_container_is(bridge->containers[i], fd);
-		if (fd >= 0) {
-			close(fd);
-		}
-		if (!same) {
-			remove_at(bridge, i);
+	for (size_t i = 0; i < bridge->entry_count; i++) {
+		const struct entry *entry = &bridge->entries[i];
+		if (strcmp(entry->name, bridge_container_name(container)) == 0) {
+			return bridge_container_is(container, entry->device, entry->inode);
 		}
 	}
+	return false;
 }
 
 /* ---- the directory ---- */
 
-/* It must not be somebody else's: its subdirectories decide who may register what. */
-static int open_directory(struct bridge *bridge, struct err *err)
+static void take_entry(struct bridge *bridge, struct wire_frame *frame)
 {
-	const char *path = bridge->config->bridge.containers;
-	if (mkdir(path, 0755) != 0 && errno != EEXIST) {
-		return err_set_errno(err, BERTH_FAILED, errno, "cannot make %s", path);
+	const char *name = wire_get_text(frame);
+	struct entry entry = { .device = wire_get_number(frame), .inode = wire_get_number(frame) };
+	if (frame->bad || bridge->entry_count > MOST_CONTAINERS || !bridge_policy_is_name(name)) {
+		return;
 	}
-	if (trust_check_directory(path, err)) {
-		return err->code;
-	}
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "cannot open %s", path);
-	}
-	if (bridge->fd >= 0) {
-		close(bridge->fd);
-	}
-	bridge->fd = fd;
-	return 0;
+	text_printf(entry.name, sizeof(entry.name), "%s", name);
+	bridge->entries = allocate_grow(bridge->entries, bridge->entry_count, sizeof(entry));
+	bridge->entries[bridge->entry_count++] = entry;
 }
 
-static void watch(struct bridge *bridge, struct bridge_watch_set *set, int fd)
+static void forget_entries(struct bridge *bridge)
 {
-	bridge_watch_set_begin(set);
-	bridge_watch_set_add(bridge->watches, set, fd);
-	bridge_watch_set_end(bridge->watches, set);
+	free(bridge->entries);
+	bridge->entries = NULL;
+	bridge->entry_count = 0;
 }
 
-static void watch_directory(struct bridge *bridge)
+static void take_list(struct bridge *bridge, struct wire_frame *frame)
 {
-	int above = openat(bridge->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	watch(bridge, &bridge->directory, bridge->fd);
-	if (above >= 0) {
-		watch(bridge, &bridge->above, above);
-		close(above);
-	}
-}
-
-/* Another directory may have taken its place, or none. */
-static bool is_in_place(const struct bridge *bridge)
-{
-	struct stat opened;
-	struct stat named;
-	return fstat(bridge->fd, &opened) == 0 &&
-		stat(bridge->config->bridge.containers, &named) == 0 &&
-		opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-/* False when it could not be read. */
-static bool list(struct bridge *bridge)
-{
-	int fd = openat(bridge->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!stream) {
-		if (fd >= 0) {
-			close(fd);
+	const char *error = wire_get_text(frame);
+	bridge->replace = wire_get_number(frame) & LOOKER_ANOTHER;
+	if (frame->bad || *error || bridge->replace) {
+		bridge->list_again_ms = clock_monotonic_ms() + AGAIN_MS;
+	} else {
+		bridge->list_again_ms = 0;
+		for (size_t i = bridge->count; i-- > 0;) {
+			if (!is_listed(bridge, bridge->containers[i])) {
+				remove_at(bridge, i);
+			}
 		}
-		return false;
-	}
-	drop_removed(bridge);
-	for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		if (bridge_policy_is_name(entry->d_name)) {
-			take_up(bridge, entry->d_name);
+		for (size_t i = 0; i < bridge->entry_count; i++) {
+			take_up(bridge, &bridge->entries[i]);
 		}
+		bridge->listed = true;
 	}
-	closedir(stream);
-	return true;
+	forget_entries(bridge);
 }
 
-/* The directory may have been removed and made again, with all that is in it. */
-static void reopen(struct bridge *bridge)
+static void on_ready(void *context, const char *error)
 {
-	struct err err = ERR_INIT;
+	struct bridge *bridge = context;
 	bool was_away = bridge->away;
-	bridge->away = open_directory(bridge, &err) != 0;
-	if (bridge->away && !was_away) {
-		log_warn("bridge", "%s; tried again until it works", err.msg);
+	bridge->away = *error != '\0';
+	text_printf(bridge->why_away, sizeof(bridge->why_away), "%s", error);
+	if (bridge->away && !was_away && bridge->compared) {
+		log_warn("bridge", "%s; tried again until it works", error);
 	}
-	if (!bridge->away) {
-		watch_directory(bridge);
-	}
-}
-
-static void on_directory_event(void *context, uint32_t mask, const char *name)
-{
-	struct bridge *bridge = context;
-	(void)mask;
-	(void)name;
-	bridge->relist = true;
-	plan(bridge);
-}
-
-static void on_event_above(void *context, uint32_t mask, const char *name)
-{
-	const struct bridge *bridge = context;
-	if (strcmp(name, path_name(bridge->config->bridge.containers)) == 0) {
-		on_directory_event(context, mask, name);
-	}
-}
-
-static void on_lost(void *context)
-{
-	struct bridge *bridge = context;
 	bridge->relist = true;
 	for (size_t i = 0; i < bridge->count; i++) {
 		bridge_container_doubt(bridge->containers[i]);
 	}
-	plan(bridge);
+	go_on(bridge);
 }
 
-static void look(struct bridge *bridge)
+/* ---- the looker ---- */
+
+static void on_frame(void *context, struct wire *wire, struct wire_frame *frame)
 {
+	struct bridge *bridge = context;
+	struct bridge_container *container = bridge->question == CONTAINER
+		? find_id(bridge, bridge->asked)
+		: NULL;
+	if (bridge->question == LIST && frame->type == LOOKER_ENTRY) {
+		take_entry(bridge, frame);
+	} else if (bridge->question == LIST && frame->type == LOOKER_LISTED) {
+		take_list(bridge, frame);
+	} else if (bridge->question != CONTAINER) {
+		frame->bad = true;
+	} else if (container) {
+		bridge_container_on_frame(container, wire, frame);
+	}
+}
+
+static void stall(struct bridge *bridge, struct bridge_container *container,
+	enum bridge_answer answer, int64_t now_ms)
+{
+	bool refused = answer == BRIDGE_STALLED &&
+		bridge_looker_abandoned(bridge->looker) > MOST_STALLED;
+	bridge_container_on_stalled(container,
+		answer == BRIDGE_STALLED ? "its directory does not answer: somebody holds it"
+					 : "the process that looked at it has ended",
+		refused, now_ms);
+}
+
+static void on_answer(void *context, enum bridge_answer answer)
+{
+	struct bridge *bridge = context;
 	int64_t now_ms = clock_monotonic_ms();
-	if (bridge->away || !is_in_place(bridge)) {
-		reopen(bridge);
+	struct bridge_container *container = bridge->question == CONTAINER
+		? find_id(bridge, bridge->asked)
+		: NULL;
+	if (bridge->question == LIST && answer != BRIDGE_ANSWERED) {
+		forget_entries(bridge);
+		bridge->list_again_ms = now_ms + AGAIN_MS;
+	}
+	bridge->question = NOTHING;
+	if (container && answer != BRIDGE_ANSWERED) {
+		stall(bridge, container, answer, now_ms);
+	} else if (container && !bridge_container_on_looked(container, now_ms)) {
+		bridge->relist = true;
+		bridge->list_again_ms = 0;
+	}
+	if (bridge->replace) {
+		bridge->replace = false;
+		bridge_looker_replace(bridge->looker);
+	}
+	go_on(bridge);
+	bridge->environment.on_change(bridge->environment.context);
+}
+
+static void on_event(void *context, uint64_t id, unsigned what, size_t count)
+{
+	struct bridge *bridge = context;
+	struct bridge_container *container = find_id(bridge, id);
+	if (container) {
+		bridge_container_on_event(container, what, count, clock_monotonic_ms());
+	} else if (id == 0) {
 		bridge->relist = true;
 	}
-	if (bridge->relist || bridge->list_again_ms != 0) {
-		bridge->relist = false;
-		bridge->list_again_ms = list(bridge) ? 0 : now_ms + AGAIN_MS;
+	for (size_t i = 0; (what & LOOKER_LOST) && i < bridge->count; i++) {
+		bridge_container_doubt(bridge->containers[i]);
 	}
+	go_on(bridge);
+}
+
+static void on_freed(void *context, const char *container)
+{
+	struct bridge *bridge = context;
+	(void)container;
+	go_on(bridge);
+}
+
+static void ask_for_list(struct bridge *bridge)
+{
+	bridge->relist = false;
+	bridge->list_again_ms = 0;
+	bridge->question = LIST;
+	struct wire *wire = bridge_looker_ask(bridge->looker, "");
+	wire_begin(wire, LOOKER_LIST);
+	wire_end(wire);
+	bridge_looker_send(bridge->looker);
+}
+
+static void ask_for_container(struct bridge *bridge, int64_t now_ms)
+{
+	struct bridge_container *next = NULL;
+	int64_t next_ms = now_ms;
 	for (size_t i = 0; i < bridge->count; i++) {
-		bridge_container_run(bridge->containers[i], now_ms);
+		int64_t due_ms = bridge_container_due_ms(bridge->containers[i]);
+		if (due_ms < next_ms || (!next && due_ms == next_ms)) {
+			next = bridge->containers[i];
+			next_ms = due_ms;
+		}
 	}
+	if (next) {
+		bridge->question = CONTAINER;
+		bridge->asked = bridge_container_id(next);
+		bridge_container_ask(next, now_ms);
+	}
+}
+
+/* Nobody knows yet whether a container that is stalled has it. */
+static bool is_spared(void *context, const char *path, const char *container)
+{
+	const struct bridge *bridge = context;
+	size_t at = find(bridge, container);
+	return at < bridge->count && bridge_container_awaits(bridge->containers[at], path);
+}
+
+/* After the first comparison, what a predecessor announced and no container has now goes. */
+static void compare(struct bridge *bridge)
+{
+	bool all = bridge->listed;
+	for (size_t i = 0; all && i < bridge->count; i++) {
+		all = bridge_container_is_known(bridge->containers[i]);
+	}
+	if (all && !bridge->compared) {
+		bridge->compared = true;
+		bridge_publish_forsake(bridge->publish, is_spared, bridge);
+	}
+}
+
+static void go_on(struct bridge *bridge)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	compare(bridge);
+	if (bridge_looker_is_free(bridge->looker) && !bridge->away) {
+		if (may_list(bridge, now_ms)) {
+			ask_for_list(bridge);
+		} else {
+			ask_for_container(bridge, now_ms);
+		}
+	}
+	plan(bridge);
 }
 
 static void on_timer(void *context)
 {
 	struct bridge *bridge = context;
-	look(bridge);
-	plan(bridge);
+	int64_t now_ms = clock_monotonic_ms();
+	for (size_t i = 0; i < bridge->count; i++) {
+		if (now_ms >= bridge_container_owners_due_ms(bridge->containers[i])) {
+			bridge_container_ask_owners(bridge->containers[i], now_ms);
+		}
+	}
+	go_on(bridge);
 	bridge->environment.on_change(bridge->environment.context);
 }
 
@@ -322,19 +441,37 @@ static bool is_taken(void *context, const char *path)
 	return environment->is_taken(environment->context, path);
 }
 
-static int open_containers(struct bridge *bridge, struct err *err)
+/*
+ * The containers have their sockets, and the records their owners, before the agent reports that it
+ * is ready; but a container whose directory is held does not make it late.
+ */
+static int begin(struct bridge *bridge, struct err *err)
 {
+	const struct bridge_looker_events events = { .on_frame = on_frame,
+		.on_answer = on_answer,
+		.on_event = on_event,
+		.on_ready = on_ready,
+		.on_freed = on_freed,
+		.context = bridge };
 	if (!*bridge->config->bridge.containers) {
+		bridge_publish_forsake(bridge->publish, is_spared, bridge);
 		return 0;
 	}
-	if (open_directory(bridge, err) ||
-		bridge_watches_create(
-			&bridge->watches, bridge->environment.loop, on_lost, bridge, err)) {
+	if (bridge_looker_create(&bridge->looker, bridge->environment.loop,
+		    bridge->config->bridge.containers, &events, err)) {
 		return err->code;
 	}
-	watch_directory(bridge);
-	bridge->relist = true;
-	look(bridge);
+	for (size_t i = 0; i < bridge->environment.abandoned_count; i++) {
+		bridge_looker_adopt(bridge->looker, &bridge->environment.abandoned[i]);
+	}
+	int64_t until_ms = clock_monotonic_ms() + BEGIN_MS;
+	while (!bridge->compared && !bridge->away && clock_monotonic_ms() < until_ms &&
+		bridge_looker_is_there(bridge->looker)) {
+		bridge_looker_wait(bridge->looker, until_ms);
+	}
+	if (bridge->away && bridge_looker_abandoned(bridge->looker) == 0) {
+		return err_set(err, BERTH_FAILED, "%s", bridge->why_away);
+	}
 	return 0;
 }
 
@@ -355,24 +492,19 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 	};
 	bridge->environment = *environment;
 	bridge->config = config;
-	bridge->fd = -1;
 	bridge->containers = allocate_zeroed(MOST_CONTAINERS, sizeof(struct bridge_container *));
-	bridge_watch_set_init(&bridge->directory, on_directory_event, bridge);
-	bridge_watch_set_init(&bridge->above, on_event_above, bridge);
 	timer_init(&bridge->due, environment->loop, "containers", on_timer, bridge);
 	bridge->publish = bridge_publish_create(&publish);
-	if (open_containers(bridge, err)) {
+	if (begin(bridge, err)) {
 		bridge_destroy(bridge);
 		return err->code;
 	}
-	bridge->environment.inherited = NULL;
 	bridge->environment.sockets = NULL;
 	bridge->environment.socket_count = 0;
-	for (size_t i = 0; i < bridge->count; i++) {
-		bridge_container_forget_inherited(bridge->containers[i]);
-	}
-	bridge_publish_forsake(bridge->publish);
-	plan(bridge);
+	bridge->environment.owners = NULL;
+	bridge->environment.owner_count = 0;
+	bridge->environment.abandoned = NULL;
+	bridge->environment.abandoned_count = 0;
 	*ret_bridge = bridge;
 	return 0;
 }
@@ -387,12 +519,8 @@ void bridge_destroy(struct bridge *bridge)
 		bridge_container_destroy(bridge->containers[--bridge->count], false);
 	}
 	bridge_publish_destroy(bridge->publish);
-	bridge_watch_set_finish(bridge->watches, &bridge->directory);
-	bridge_watch_set_finish(bridge->watches, &bridge->above);
-	bridge_watches_destroy(bridge->watches);
-	if (bridge->fd >= 0) {
-		close(bridge->fd);
-	}
+	bridge_looker_destroy(bridge->looker);
+	forget_entries(bridge);
 	free(bridge->containers);
 	free(bridge);
 }
@@ -442,10 +570,56 @@ json_t *bridge_container_status(const struct bridge *bridge, const char *name)
 	return at < bridge->count ? bridge_container_json(bridge->containers[at]) : NULL;
 }
 
+struct passing {
+	struct bridge_owner_file *files;
+	size_t count;
+	const char *container;
+};
+
+static void pass_owner(void *context, const char *path, int fd, uint64_t inode)
+{
+	struct passing *passing = context;
+	passing->files = allocate_grow(passing->files, passing->count, sizeof(*passing->files));
+	struct bridge_owner_file *file = &passing->files[passing->count++];
+	*file = (struct bridge_owner_file){ .fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
+		.inode = inode };
+	text_printf(file->container, sizeof(file->container), "%s", passing->container);
+	text_printf(file->path, sizeof(file->path), "%s", path);
+	passing->count -= file->fd < 0;
+}
+
+size_t bridge_pass_owners(struct bridge *bridge, struct bridge_owner_file **ret_files)
+{
+	struct passing passing = { .files = NULL };
+	for (size_t i = 0; i < bridge->count; i++) {
+		/* Others are asked for by a new looker at once. */
+		if (bridge_container_stalled_ms(bridge->containers[i], clock_monotonic_ms()) > 0) {
+			passing.container = bridge_container_name(bridge->containers[i]);
+			bridge_container_pass_owners(bridge->containers[i], pass_owner, &passing);
+		}
+	}
+	*ret_files = passing.files;
+	return passing.count;
+}
+
+size_t bridge_pass_abandoned(struct bridge *bridge, struct bridge_abandoned **ret_abandoned)
+{
+	size_t max = bridge->looker ? bridge_looker_abandoned(bridge->looker) : 0;
+	struct bridge_abandoned *abandoned = allocate_zeroed(max, sizeof(*abandoned));
+	size_t count = bridge->looker ? bridge_looker_pass(bridge->looker, abandoned, max) : 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t at = find(bridge, abandoned[i].container);
+		abandoned[i].stalled_ms = at < bridge->count
+			? bridge_container_stalled_ms(bridge->containers[at], clock_monotonic_ms())
+			: 0;
+	}
+	*ret_abandoned = abandoned;
+	return count;
+}
+
 size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max)
 {
 	size_t count = 0;
-	bridge_watches_leave(bridge->watches);
 	for (size_t i = 0; i < bridge->count && count < max; i++) {
 		count += bridge_container_pass(bridge->containers[i], &sockets[count]);
 	}

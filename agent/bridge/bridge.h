@@ -1,8 +1,10 @@
 /*
  * The host's agent: it announces the records of the host's containers in its own session.
  *
- *   <containers>/NAME/registry/   a dir: registry that the container writes --> container.h, tree.h
- *        |                        one inotify instance for all               --> watches.h
+ *   <containers>/NAME/registry/   a dir: registry that the container writes
+ *        |   a child looks at it, since the container may hold whoever does  --> looker.h, looker/
+ *        v
+ *   containers: when they are looked at, and what was seen                   --> container.h
  *        v
  *   claims: policy, limits        claim.h, policy.h
  *        |
@@ -22,6 +24,7 @@
 #include <stdbool.h>
 
 #include "agent/bridge/book.h"
+#include "agent/bridge/looker.h"
 #include "agent/bridge/socket.h"
 #include "agent/config/config.h"
 #include "agent/http/http.h"
@@ -39,6 +42,10 @@ struct bridge_environment {
 	/* those of a predecessor; the ones that are taken get fd = -1 */
 	struct bridge_socket *sockets;
 	size_t socket_count;
+	struct bridge_owner_file *owners;
+	size_t owner_count;
+	const struct bridge_abandoned *abandoned; /* all are taken */
+	size_t abandoned_count;
 	/* As bridge_publish_environment. */
 	bool (*session_is_saved)(void *context);
 	bool (*is_taken)(void *context, const char *path);
@@ -49,7 +56,8 @@ struct bridge_environment {
 
 /*
  * Without `containers` in the configuration it only takes out what a predecessor has left. The
- * first comparison with the containers is made here. BERTH_FAILED: the directory cannot be used.
+ * first comparison with the containers is made here, unless one of them
+ * holds it up. BERTH_FAILED: the directory cannot be used.
  */
 int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *environment,
 	const struct config *config, struct err *err) __attribute__((warn_unused_result))
@@ -68,9 +76,12 @@ json_t *bridge_json(const struct bridge *bridge);
 json_t *bridge_container_status(const struct bridge *bridge, const char *name);
 
 /*
- * The sockets of all containers, copies for a successor; `max` at most, how many. The bridge hears
- * of no change any more: exec() comes next.
+ * For a successor, before exec(): the lookers that hang, whose descriptors remain open; copies of
+ * the files of owners in containers that are stalled; copies of the sockets of all containers,
+ * `max` at most. Each returns their number. The bridge hears of no change any more.
  */
+size_t bridge_pass_abandoned(struct bridge *bridge, struct bridge_abandoned **ret_abandoned);
+size_t bridge_pass_owners(struct bridge *bridge, struct bridge_owner_file **ret_files);
 size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max);
 
 /* For metrics. */

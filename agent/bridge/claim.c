@@ -1,12 +1,18 @@
 #include "agent/bridge/claim.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
+#include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
-#include "lib/record/record.h"
+
+#define SLOW_NS INT64_C(5000000)
 
 struct bridge_claim *bridge_claim_create(const char *path)
 {
@@ -14,12 +20,14 @@ struct bridge_claim *bridge_claim_create(const char *path)
 	list_init(&claim->link);
 	claim->path = allocate_text(path);
 	claim->since = clock_wall_s();
+	claim->owner_fd = -1;
 	return claim;
 }
 
 void bridge_claim_free(struct bridge_claim *claim)
 {
 	list_remove(&claim->link);
+	bridge_claim_drop_owner(claim);
 	free(claim->path);
 	free(claim->data);
 	free(claim);
@@ -44,53 +52,66 @@ bool bridge_claim_set_state(
 	return news;
 }
 
-static int pin(struct record *record, const struct config_container *policy)
+void bridge_claim_take(struct bridge_claim *claim, const struct bridge_version *version,
+	const char *data, size_t len, const struct err *mistake)
 {
-	for (size_t i = 0; i < policy->attribute_count; i++) {
-		const struct config_name_value *attribute = &policy->attributes[i];
-		if (record_set_text(record, attribute->name, attribute->value)) {
-			return BERTH_INVALID_RECORD;
-		}
-	}
-	return 0;
-}
-
-static int make(struct bridge_claim *claim, const struct bridge_tree_node *node,
-	const struct config_container *policy, char **ret_text, size_t *ret_len)
-{
-	struct record *record = NULL;
-	struct err *err = &claim->mistake;
-	if (node->err.code) {
-		*err = node->err;
-		return err->code;
-	}
-	if (record_decode_strictly(&record, node->data, node->len, err)) {
-		return err->code;
-	}
-	int code = policy ? pin(record, policy) : 0;
-	if (code) {
-		err_set(err, code, "an attribute of the policy is not UTF-8 text");
-	} else {
-		code = record_encode(record, ret_text, ret_len, err);
-	}
-	record_free(record);
-	return code;
-}
-
-void bridge_claim_read(struct bridge_claim *claim, const struct bridge_tree_node *node,
-	const struct config_container *policy)
-{
-	char *text = NULL;
-	size_t len = 0;
-	claim->version = node->version;
-	err_clear(&claim->mistake);
-	if (make(claim, node, policy, &text, &len)) {
-		text = NULL;
-		len = 0;
-	}
+	char *text = data && !mistake->code ? allocate_bytes(data, len) : NULL;
+	claim->version = *version;
+	claim->mistake = *mistake;
 	bool same = text && claim->data && claim->len == len && memcmp(claim->data, text, len) == 0;
 	claim->changed = claim->changed || !same;
 	free(claim->data);
 	claim->data = text;
-	claim->len = len;
+	claim->len = text ? len : 0;
+}
+
+/* ---- the owner ---- */
+
+/* Of an open file of a stranger's: without asking a server that a file system may have. */
+static bool look_at(int fd, struct statx *status)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, status) == 0;
+}
+
+void bridge_claim_take_owner(
+	struct bridge_claim *claim, int fd_take, uint64_t device, uint64_t inode)
+{
+	struct statx status;
+	bridge_claim_drop_owner(claim);
+	if (look_at(fd_take, &status) && S_ISREG(status.stx_mode) && status.stx_nlink == 1 &&
+		makedev(status.stx_dev_major, status.stx_dev_minor) == device &&
+		status.stx_ino == inode) {
+		claim->owner_fd = fd_take;
+		claim->owner_inode = inode;
+	} else {
+		close(fd_take);
+	}
+}
+
+void bridge_claim_drop_owner(struct bridge_claim *claim)
+{
+	if (claim->owner_fd >= 0) {
+		close(claim->owner_fd);
+	}
+	claim->owner_fd = -1;
+	claim->owner_inode = 0;
+}
+
+enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	struct statx status;
+	if (claim->owner_fd < 0) {
+		return BRIDGE_OWNER_UNKNOWN;
+	}
+	int64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
+	bool held = fcntl(claim->owner_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	bool slow = clock_read_ns(CLOCK_MONOTONIC) - began_ns > SLOW_NS;
+	/* The owner empties the file, then drops its lock: look in the opposite order. */
+	bool seen = look_at(claim->owner_fd, &status);
+	if (!seen || status.stx_nlink != 1 || slow) {
+		bridge_claim_drop_owner(claim);
+		return slow ? BRIDGE_OWNER_UNKNOWN : BRIDGE_OWNER_LEFT;
+	}
+	return held ? BRIDGE_OWNER_LIVES : status.stx_size ? BRIDGE_OWNER_DIED : BRIDGE_OWNER_LEFT;
 }

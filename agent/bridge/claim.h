@@ -12,10 +12,11 @@
 #define AGENT_BRIDGE_CLAIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "agent/bridge/tree.h"
 #include "agent/config/config.h"
+#include "lib/base/err.h"
 #include "lib/base/list.h"
 
 enum bridge_claim_state {
@@ -27,19 +28,30 @@ enum bridge_claim_state {
 	BRIDGE_CLAIM_LINGERING
 };
 
+/* Which file a record is, and in which version, as the looker says. */
+struct bridge_version {
+	uint64_t inode; /* 0: it has to be read */
+	uint64_t size;
+	uint64_t modified_ns;
+	uint64_t changed_ns;
+};
+
 struct bridge_claim {
 	struct list link;
 	char *path;
 	enum bridge_claim_state state;
 	char why[400];
 	double since; /* wall clock */
-	struct bridge_tree_version version;
+	struct bridge_version version;
 	/* The record as it is to be announced; NULL: it cannot be, for `mistake`. */
 	char *data;
 	size_t len;
 	struct err mistake;
+	bool unread;           /* it was over a limit, and not read */
 	bool changed;          /* since it was announced */
 	int64_t dead_since_ms; /* 0: its owner lives */
+	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
+	uint64_t owner_inode;
 };
 
 struct bridge_claim *bridge_claim_create(const char *path);
@@ -49,9 +61,28 @@ const char *bridge_claim_state_name(enum bridge_claim_state state);
 bool bridge_claim_set_state(
 	struct bridge_claim *claim, enum bridge_claim_state state, const char *why);
 /*
- * Takes over what the node holds: checks the record, and sets the policy's pinned attributes in it.
+ * Takes over what the looker has read: the record as it is to be announced, or an error for which
+ * there is none; neither when it was not read.
  */
-void bridge_claim_read(struct bridge_claim *claim, const struct bridge_tree_node *node,
-	const struct config_container *policy);
+void bridge_claim_take(struct bridge_claim *claim, const struct bridge_version *version,
+	const char *data, size_t len, const struct err *mistake);
+
+/* Takes the file of the owner, if it is what it should be. */
+void bridge_claim_take_owner(
+	struct bridge_claim *claim, int fd_take, uint64_t device, uint64_t inode);
+void bridge_claim_drop_owner(struct bridge_claim *claim);
+
+enum bridge_owner {
+	BRIDGE_OWNER_UNKNOWN,
+	BRIDGE_OWNER_LIVES,
+	BRIDGE_OWNER_DIED,
+	BRIDGE_OWNER_LEFT
+};
+/*
+ * Asks the kernel for the owner's lock: for a container whose looker does not answer. Nobody else
+ * has a part in the answer, and its time is bounded by the number of locks; an owner with so many
+ * that it takes long is UNKNOWN from then on.
+ */
+enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim);
 
 #endif

@@ -1,10 +1,7 @@
 #include "agent/bridge/container.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
@@ -12,8 +9,10 @@
 #include "agent/bridge/claim.h"
 #include "agent/bridge/policy.h"
 #include "lib/base/clock.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
 #include "lib/base/text.h"
-#include "lib/registry/registry_dir.h"
+#include "lib/looker/protocol.h"
 
 enum {
 	LOOK_FIRST_MS = 1, /* after an owner's file was closed: the lock goes a moment later */
@@ -21,7 +20,13 @@ enum {
 	RESYNC_MS = 10000,      /* a look without any event */
 	RESYNC_EMPTY_MS = 1000, /* likewise, while no record is known: a mount makes no event */
 	REST = 9,               /* times as long as a look takes, there is none */
-	REST_MAX_MS = 1000,
+	LONG_MS = 50,           /* after a look that took longer, */
+	LONG_REST = 99,         /* so many times: the others have waited */
+	STALL_REST_MS = 1000,   /* after a stall; four times as long after the next one */
+	STALL_REST_MAX_MS = 64000,
+	STALL_FORGOTTEN_MS = 600000,
+	OWNERS_AGAIN_MS = 50, /* while it is stalled, and so many of them in one turn */
+	OWNERS_AT_ONCE = 64,
 	FLOOD_EVENTS = 512, /* in a window of */
 	FLOOD_WINDOW_MS = 100,
 	MUTE_MS = 1000,
@@ -34,20 +39,19 @@ enum {
 	LOG_BURST = 8,          /* refusals in the log, and then one a second */
 };
 
-static const char REGISTRY[] = "registry";
-
 struct bridge_container {
 	struct bridge_container_environment environment;
 	char *name;
-	int fd; /* of its subdirectory */
-	dev_t device;
-	ino_t inode;
+	uint64_t id;
+	uint64_t device; /* of its subdirectory */
+	uint64_t inode;
 	char mistake[300]; /* why it is not served; "" */
 	bool unbounded;    /* registry/ shares the file system, and the log says so */
 	double since;      /* wall clock */
 	struct bridge_listener listener;
 	const struct config_container *policy;
 	int64_t linger_ms;
+	int64_t stall_limit_ms;
 
 	struct list claims; /* in the order in which they were found */
 	json_t *by_path;    /* path -> the claim's address */
@@ -59,7 +63,20 @@ struct bridge_container {
 	double log_tokens;
 	int64_t tokens_at_ms;
 
-	struct bridge_watch_set watches;
+	bool known;      /* it has been looked at, or the looker stalled at it */
+	bool walks;      /* the look under way */
+	unsigned looked; /* flags of its answer */
+	int64_t look_took_ns;
+	size_t passed_over; /* claims that the look before had time for */
+	bool incomplete;    /* not all directories are watched */
+
+	int64_t stalled_since_ms; /* 0: the looker answers */
+	int64_t stall_rest_ms;
+	int64_t stall_forgotten_at_ms;
+	int64_t stall_limit_at_ms; /* its records go */
+	int64_t owners_at_ms;
+	const struct bridge_claim *owners_next; /* to be asked for; NULL: the first one */
+
 	bool dirty;
 	int64_t look_at_ms; /* 0: no look at the owners is due */
 	int64_t look_wait_ms;
@@ -85,48 +102,50 @@ static void mute(struct bridge_container *container, int64_t now_ms)
 	container->muted_until_ms = now_ms + MUTE_MS;
 	container->resync_at_ms = now_ms + MUTE_RESYNC_MS;
 	container->dirty = false;
-	bridge_watch_set_finish(container->environment.watches, &container->watches);
+	bridge_looker_forget(container->environment.looker, container->id);
 }
 
-static void on_event(void *context, uint32_t mask, const char *name)
+void bridge_container_on_event(
+	struct bridge_container *container, unsigned what, size_t count, int64_t now_ms)
 {
-	struct bridge_container *container = context;
-	int64_t now_ms = clock_monotonic_ms();
+	if (container->muted_until_ms != 0) {
+		return; /* it was on its way */
+	}
 	if (now_ms - container->window_at_ms > FLOOD_WINDOW_MS) {
 		container->window_at_ms = now_ms;
 		container->events = 0;
 	}
-	if (++container->events > FLOOD_EVENTS) {
+	container->events += count;
+	if (container->events > FLOOD_EVENTS) {
 		mute(container, now_ms);
-	} else if ((mask & IN_CLOSE_WRITE) && strcmp(name, DIR_OWNER) == 0) {
+		return;
+	}
+	if (what & LOOKER_OWNER_CLOSED) {
 		container->look_wait_ms = LOOK_FIRST_MS;
 		container->look_at_ms = now_ms;
-	} else if (!(mask & IN_IGNORED)) {
-		container->dirty = true;
 	}
-	container->environment.on_due(container->environment.context);
+	container->dirty = container->dirty || (what & LOOKER_CHANGED);
 }
 
 /* ---- life ---- */
 
 struct bridge_container *bridge_container_create(
-	const struct bridge_container_environment *environment, const char *name, int fd_take)
+	const struct bridge_container_environment *environment, const char *name, uint64_t id,
+	uint64_t device, uint64_t inode)
 {
 	struct bridge_container *container = allocate_zeroed(1, sizeof(*container));
-	struct stat stat;
 	container->environment = *environment;
 	container->name = allocate_text(name);
-	container->fd = fd_take;
+	container->id = id;
+	container->device = device;
+	container->inode = inode;
 	container->since = clock_wall_s();
 	container->by_path = allocated(json_object());
 	container->tokens_at_ms = clock_monotonic_ms();
 	container->log_tokens = LOG_BURST;
 	list_init(&container->claims);
-	bridge_watch_set_init(&container->watches, on_event, container);
-	if (fstat(fd_take, &stat) == 0) {
-		container->device = stat.st_dev;
-		container->inode = stat.st_ino;
-	}
+	bridge_listener_inherit(&container->listener, environment->http, name, environment->sockets,
+		environment->socket_count);
 	return container;
 }
 
@@ -134,6 +153,9 @@ static void drop_claim(struct bridge_container *container, struct bridge_claim *
 {
 	json_object_del(container->by_path, claim->path);
 	container->claim_count--;
+	if (container->owners_next == claim) {
+		container->owners_next = NULL;
+	}
 	bridge_claim_free(claim);
 }
 
@@ -157,10 +179,9 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
 		drop_claim(container, claim);
 	}
-	bridge_watch_set_finish(container->environment.watches, &container->watches);
+	bridge_looker_forget(container->environment.looker, container->id);
 	bridge_listener_finish(&container->listener);
 	json_decref(container->by_path);
-	close(container->fd);
 	free(container->name);
 	free(container);
 }
@@ -170,26 +191,30 @@ const char *bridge_container_name(const struct bridge_container *container)
 	return container->name;
 }
 
-bool bridge_container_is(const struct bridge_container *container, int fd)
+uint64_t bridge_container_id(const struct bridge_container *container)
 {
-	struct stat stat;
-	return fstat(fd, &stat) == 0 && stat.st_dev == container->device &&
-		stat.st_ino == container->inode;
+	return container->id;
+}
+
+bool bridge_container_is(const struct bridge_container *container, uint64_t device, uint64_t inode)
+{
+	return container->device == device && container->inode == inode;
 }
 
 void bridge_container_set_policy(struct bridge_container *container,
-	const struct config_container *policy, int64_t linger_ms)
+	const struct config_container *policy, const struct config_bridge *options)
 {
 	bool first = !container->policy;
 	container->policy = policy;
-	container->linger_ms = linger_ms;
+	container->linger_ms = options->linger_ms;
+	container->stall_limit_ms = options->stall_limit_ms;
 	if (first && policy) {
 		container->tokens = policy->rate;
 	}
 	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
 		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		/* Read again, and judged again. */
-		claim->version = (struct bridge_tree_version){ .inode = 0 };
+		claim->version = (struct bridge_version){ .inode = 0 };
 		claim->changed = true;
 	}
 	container->dirty = true;
@@ -200,106 +225,10 @@ void bridge_container_doubt(struct bridge_container *container)
 	container->dirty = true;
 }
 
-/* ---- the registry's directory ---- */
-
-static int fail(struct bridge_container *container, const char *what, int error)
-{
-	text_printf(
-		container->mistake, sizeof(container->mistake), "%s: %s", what, strerror(error));
-	return -1;
-}
-
-/* Others than root and the agent could swap registry/ and the socket for something else. */
-static bool is_safe(struct bridge_container *container, const struct stat *stat)
-{
-	bool ours = stat->st_uid == 0 || stat->st_uid == geteuid();
-	if (ours && !(stat->st_mode & (S_IWGRP | S_IWOTH))) {
-		return true;
-	}
-	text_printf(container->mistake, sizeof(container->mistake),
-		"the subdirectory can be written by others than root: it must belong to root, with "
-		"mode 0755");
-	return false;
-}
-
-static void give(struct bridge_container *container, int registry_fd, const struct stat *stat)
-{
-	const struct config_container *policy = container->policy;
-	if (!policy || policy->owner_uid == (unsigned)-1 ||
-		(stat->st_uid == policy->owner_uid && stat->st_gid == policy->owner_gid)) {
-		return;
-	}
-	if (fchown(registry_fd, policy->owner_uid, policy->owner_gid) != 0) {
-		fail(container, "cannot give registry/ to its owner", errno);
-	}
-}
-
-static void doubt_size(struct bridge_container *container, const struct stat *registry)
-{
-	bool shared = registry->st_dev == container->device;
-	if (shared && !container->unbounded) {
-		log_warn("bridge",
-			"container %s: registry/ is not a file system of its own; a container that "
-			"fills it fills the host's",
-			container->name);
-	}
-	container->unbounded = shared;
-}
-
-static void renew_socket(struct bridge_container *container)
-{
-	const struct bridge_container_environment *environment = &container->environment;
-	struct err err = ERR_INIT;
-	if (bridge_listener_renew(&container->listener, environment->http, container->name,
-		    container->fd, environment->sockets, environment->socket_count, &err)) {
-		text_printf(container->mistake, sizeof(container->mistake), "%s", err.msg);
-	}
-}
-
 bool bridge_container_pass(
 	const struct bridge_container *container, struct bridge_socket *ret_socket)
 {
 	return bridge_listener_pass(&container->listener, container->name, ret_socket);
-}
-
-void bridge_container_forget_inherited(struct bridge_container *container)
-{
-	container->environment.sockets = NULL;
-	container->environment.socket_count = 0;
-}
-
-/*
- * registry/ as it is now: a file system may have been mounted there since. -1 while the container
- * cannot be served, for container->mistake; false while we cannot even look.
- */
-static bool open_registry(struct bridge_container *container, int *ret_fd)
-{
-	struct stat stat;
-	char before[sizeof(container->mistake)];
-	memcpy(before, container->mistake, sizeof(before));
-	container->mistake[0] = '\0';
-	int fd = -1;
-	bool seen = true;
-	if (fstat(container->fd, &stat) != 0) {
-		fail(container, "the subdirectory", errno);
-	} else if (is_safe(container, &stat)) {
-		if (mkdirat(container->fd, REGISTRY, 0755) != 0 && errno != EEXIST) {
-			fail(container, "cannot make registry/", errno);
-		} else if ((fd = bridge_tree_open(container->fd, REGISTRY, false)) < 0 ||
-			fstat(fd, &stat) != 0) {
-			seen = fd >= 0 || !bridge_tree_is_want(errno);
-			fail(container, "cannot open registry/ as a directory", errno);
-		} else {
-			give(container, fd, &stat);
-			doubt_size(container, &stat);
-			renew_socket(container);
-		}
-	}
-	if (*container->mistake && strcmp(before, container->mistake) != 0) {
-		log_warn("bridge", "container %s: %s", container->name, container->mistake);
-	}
-	*ret_fd = fd;
-	return seen;
 }
 
 /* ---- judging ---- */
@@ -353,6 +282,10 @@ static int judge(const struct bridge_container *container, const struct bridge_c
 	if (!bridge_policy_allows(policy, claim->path)) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
 			"`allow` of [container %s] does not have the path", policy->glob);
+	}
+	if (!claim->data && claim->unread) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED, "%s of [container %s]",
+			claim->mistake.msg, policy->glob);
 	}
 	if (!claim->data) {
 		return err_set(err, claim->mistake.code, "%s: %s",
@@ -411,8 +344,9 @@ static void decide(struct bridge_container *container, struct bridge_claim *clai
 	struct sums *sums, int64_t now_ms)
 {
 	struct err err = ERR_INIT;
-	if (claim->state == BRIDGE_CLAIM_NEW && !claim->data && !claim->mistake.code) {
-		return; /* it was found, and had gone before the look */
+	if (!claim->data && !claim->mistake.code &&
+		bridge_policy_allows(container->policy, claim->path)) {
+		return; /* it has not been read yet */
 	}
 	if (judge(container, claim, sums, &err)) {
 		refuse(container, claim, BRIDGE_CLAIM_REFUSED, err.msg);
@@ -465,104 +399,222 @@ static bool mourn(struct bridge_container *container, struct bridge_claim *claim
 	return true;
 }
 
-static void look_at(struct bridge_container *container, struct bridge_claim *claim, int registry_fd,
-	int64_t now_ms)
+static struct bridge_claim *find_claim(const struct bridge_container *container, const char *path)
 {
-	struct bridge_tree_node node;
-	bridge_tree_look(&node, registry_fd, claim->path, &claim->version);
-	bool stays = node.kind == BRIDGE_TREE_LIVE ||
-		(node.kind == BRIDGE_TREE_DEAD && mourn(container, claim, now_ms));
-	if (node.kind == BRIDGE_TREE_UNSEEN) {
-		wake_at(container, now_ms + UNSEEN_AGAIN_MS);
-	} else if (!stays) {
-		release(container, claim,
-			node.kind == BRIDGE_TREE_DEAD ? "its owner has died"
-						      : "the container has withdrawn it");
-		drop_claim(container, claim);
-	} else if (node.kind == BRIDGE_TREE_LIVE) {
-		if (claim->state == BRIDGE_CLAIM_LINGERING) {
-			(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_HELD, "");
-		}
-		claim->dead_since_ms = 0;
-		if (node.data || node.err.code) {
-			bridge_claim_read(claim, &node, container->policy);
-		}
-	}
-	free(node.data);
+	json_int_t address = json_integer_value(json_object_get(container->by_path, path));
+	return (struct bridge_claim *)(uintptr_t)address;
 }
 
-static void look_at_all(struct bridge_container *container, int registry_fd, int64_t now_ms)
-{
-	struct list *next;
-	for (struct list *at = container->claims.next; at != &container->claims; at = next) {
-		next = at->next;
-		look_at(container, LIST_ITEM(at, struct bridge_claim, link), registry_fd, now_ms);
-	}
-}
-
-static void add_claim(struct bridge_container *container, const char *path)
+static struct bridge_claim *add_claim(struct bridge_container *container, const char *path)
 {
 	size_t most = (size_t)(container->policy ? container->policy->max_records : 0) +
 		MORE_CLAIMS;
-	if (json_object_get(container->by_path, path)) {
-		return;
+	struct bridge_claim *claim = find_claim(container, path);
+	if (claim) {
+		return claim;
 	}
 	if (container->claim_count >= most) {
 		container->more++;
-		return;
+		return NULL;
 	}
-	struct bridge_claim *claim = bridge_claim_create(path);
-	json_object_set_new(container->by_path, path, allocated(json_true()));
+	claim = bridge_claim_create(path);
+	json_object_set_new(
+		container->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)claim)));
 	list_append(&container->claims, &claim->link);
 	container->claim_count++;
+	return claim;
 }
 
 void bridge_container_expect(struct bridge_container *container, const char *path)
 {
-	add_claim(container, path);
+	(void)add_claim(container, path);
 }
 
-static void on_live(void *context, const char *path)
+/* Its owner lives, or not. */
+static void judge_owner(struct bridge_container *container, struct bridge_claim *claim,
+	enum bridge_owner owner, int64_t now_ms)
 {
-	add_claim(context, path);
-}
-
-static void on_unseen(void *context)
-{
-	((struct bridge_container *)context)->dirty = true;
-}
-
-static void on_directory(void *context, int fd)
-{
-	struct bridge_container *container = context;
-	if (container->muted_until_ms == 0) {
-		bridge_watch_set_add(container->environment.watches, &container->watches, fd);
+	if (owner == BRIDGE_OWNER_LIVES) {
+		if (claim->state == BRIDGE_CLAIM_LINGERING) {
+			(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_HELD, "");
+		}
+		claim->dead_since_ms = 0;
+	} else if (owner != BRIDGE_OWNER_UNKNOWN &&
+		!(owner == BRIDGE_OWNER_DIED && mourn(container, claim, now_ms))) {
+		release(container, claim,
+			owner == BRIDGE_OWNER_DIED ? "its owner has died"
+						   : "the container has withdrawn it");
+		drop_claim(container, claim);
 	}
 }
 
-static void walk(struct bridge_container *container, int registry_fd)
+static void ask_about(const struct bridge_container *container, struct wire *wire)
 {
-	size_t records = (size_t)(container->policy ? container->policy->max_records : 0);
-	const struct bridge_tree_walk walk = {
-		.max_entries = ENTRIES + ENTRIES_PER_RECORD * records,
-		.on_directory = on_directory,
-		.on_live = on_live,
-		.on_unseen = on_unseen,
-		.context = container,
-	};
+	const struct config_container *policy = container->policy;
+	wire_number(
+		wire, policy && policy->owner_uid != (unsigned)-1 ? policy->owner_uid : (uid_t)-1);
+	wire_number(wire, policy ? policy->owner_gid : 0);
+	wire_number(wire, container->listener.http ? container->listener.place.device : 0);
+	wire_number(wire, container->listener.http ? container->listener.place.inode : 0);
+	wire_number(wire, policy ? policy->allow_count : 0);
+	for (size_t i = 0; policy && i < policy->allow_count; i++) {
+		wire_text(wire, policy->allow[i]);
+	}
+	wire_number(wire, policy ? policy->attribute_count : 0);
+	for (size_t i = 0; policy && i < policy->attribute_count; i++) {
+		wire_text(wire, policy->attributes[i].name);
+		wire_text(wire, policy->attributes[i].value);
+	}
+	wire_number(wire, container->claim_count);
+	for (const struct list *at = container->claims.next; at != &container->claims;
+		at = at->next) {
+		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		wire_text(wire, claim->path);
+		wire_number(wire, claim->version.inode);
+		wire_number(wire, claim->version.size);
+		wire_number(wire, claim->version.modified_ns);
+		wire_number(wire, claim->version.changed_ns);
+		wire_number(wire, claim->owner_inode);
+		wire_number(wire, claim->data != NULL);
+	}
+}
+
+void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
+{
+	const struct config_container *policy = container->policy;
+	size_t records = (size_t)(policy ? policy->max_records : 0);
+	if (container->muted_until_ms != 0 && now_ms >= container->muted_until_ms) {
+		container->muted_until_ms = 0;
+		container->dirty = true;
+	}
+	container->walks = container->dirty || now_ms >= container->resync_at_ms;
 	container->dirty = false;
-	container->more = 0;
-	bridge_watch_set_begin(&container->watches);
-	on_directory(container, container->fd);
-	bool whole = registry_fd < 0 || bridge_tree_walk(&walk, registry_fd);
-	bridge_watch_set_end(container->environment.watches, &container->watches);
-	if (!whole && !container->partial) {
-		log_warn("bridge",
-			"container %s has more than %zu files and directories in its registry: "
-			"those beyond are not looked at",
-			container->name, walk.max_entries);
+	container->retry_at_ms = 0;
+	if (container->walks) {
+		container->more = 0;
 	}
-	container->partial = !whole;
+	struct wire *wire = bridge_looker_ask(container->environment.looker, container->name);
+	wire_begin(wire, LOOKER_LOOK);
+	wire_number(wire, container->id);
+	wire_text(wire, container->name);
+	wire_number(wire, container->device);
+	wire_number(wire, container->inode);
+	wire_number(wire,
+		(container->walks ? LOOKER_WALK : 0) |
+			(container->muted_until_ms == 0 ? LOOKER_WATCH : 0) |
+			(policy ? LOOKER_HAS_POLICY : 0));
+	wire_number(wire, container->passed_over);
+	wire_number(wire, ENTRIES + ENTRIES_PER_RECORD * records);
+	wire_number(wire, records);
+	wire_number(wire, policy ? policy->max_bytes : 0);
+	ask_about(container, wire);
+	wire_end(wire);
+	bridge_looker_send(container->environment.looker);
+}
+
+static void take_record(struct bridge_container *container, struct wire_frame *frame)
+{
+	static const enum bridge_owner owners[] = {
+		[LOOKER_KIND_UNSEEN] = BRIDGE_OWNER_UNKNOWN,
+		[LOOKER_KIND_ABSENT] = BRIDGE_OWNER_LEFT,
+		[LOOKER_KIND_PERSISTENT] = BRIDGE_OWNER_LEFT,
+		[LOOKER_KIND_ENDED] = BRIDGE_OWNER_LEFT,
+		[LOOKER_KIND_DEAD] = BRIDGE_OWNER_DIED,
+		[LOOKER_KIND_LIVE] = BRIDGE_OWNER_LIVES,
+	};
+	struct err mistake = ERR_INIT;
+	size_t path_len;
+	size_t len;
+	const char *path = wire_get_bytes(frame, &path_len);
+	uint64_t kind = wire_get_number(frame);
+	unsigned flags = (unsigned)wire_get_number(frame);
+	const struct bridge_version version = { wire_get_number(frame), wire_get_number(frame),
+		wire_get_number(frame), wire_get_number(frame) };
+	int code = (int)(int64_t)wire_get_number(frame);
+	const char *text = wire_get_bytes(frame, &len);
+	/* The looker parses bytes of strangers: its word is judged again. */
+	frame->bad = frame->bad || kind > LOOKER_KIND_LIVE || len > LIMIT_RECORD_BYTES ||
+		path_check(path, path_len, NULL) != 0;
+	struct bridge_claim *claim = frame->bad ? NULL
+		: flags & LOOKER_NEW            ? add_claim(container, path)
+						: find_claim(container, path);
+	if (!claim) {
+		return;
+	}
+	claim->unread = flags & LOOKER_UNREAD;
+	if (code) {
+		err_set(&mistake, code, "%s", text);
+	}
+	if (flags & LOOKER_UNREAD) {
+		bridge_claim_take(claim, &(struct bridge_version){ 0 }, NULL, 0, &mistake);
+	} else if (flags & LOOKER_READ) {
+		bridge_claim_take(claim, &version, text, len, &mistake);
+	}
+	judge_owner(container, claim, owners[kind], clock_monotonic_ms());
+}
+
+static void take_owner(
+	struct bridge_container *container, struct wire *wire, struct wire_frame *frame)
+{
+	const char *path = wire_get_text(frame);
+	uint64_t device = wire_get_number(frame);
+	uint64_t inode = wire_get_number(frame);
+	int fd = wire_take_fd(wire);
+	struct bridge_claim *claim = find_claim(container, path);
+	if (claim && fd >= 0) {
+		bridge_claim_take_owner(claim, fd, device, inode);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+}
+
+static void take_socket(
+	struct bridge_container *container, struct wire *wire, struct wire_frame *frame)
+{
+	const struct http_place place = { wire_get_number(frame), wire_get_number(frame) };
+	int fd = wire_take_fd(wire);
+	if (fd >= 0 && !frame->bad) {
+		bridge_listener_take(&container->listener, container->environment.http,
+			container->name, fd, &place);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+}
+
+static void take_result(struct bridge_container *container, struct wire_frame *frame)
+{
+	char before[sizeof(container->mistake)];
+	memcpy(before, container->mistake, sizeof(before));
+	frame->bad = wire_get_number(frame) != container->id || frame->bad;
+	container->looked = (unsigned)wire_get_number(frame);
+	container->passed_over = wire_get_number(frame);
+	container->more += wire_get_number(frame);
+	container->look_took_ns = (int64_t)wire_get_number(frame);
+	text_printf(container->mistake, sizeof(container->mistake), "%s", wire_get_text(frame));
+	if (*container->mistake && strcmp(before, container->mistake) != 0) {
+		log_warn("bridge", "container %s: %s", container->name, container->mistake);
+	}
+}
+
+void bridge_container_on_frame(
+	struct bridge_container *container, struct wire *wire, struct wire_frame *frame)
+{
+	switch (frame->type) {
+	case LOOKER_RECORD:
+		take_record(container, frame);
+		break;
+	case LOOKER_OWNER:
+		take_owner(container, wire, frame);
+		break;
+	case LOOKER_SOCKET:
+		take_socket(container, wire, frame);
+		break;
+	case LOOKER_LOOKED:
+		take_result(container, frame);
+		break;
+	default:
+		frame->bad = true;
+	}
 }
 
 /* ---- when ---- */
@@ -577,6 +629,10 @@ int64_t bridge_container_due_ms(const struct bridge_container *container)
 	int64_t due_ms = container->dirty ? 0 : container->resync_at_ms;
 	due_ms = sooner(due_ms, container->look_at_ms);
 	due_ms = sooner(due_ms, container->retry_at_ms);
+	if (container->stalled_since_ms != 0 &&
+		bridge_looker_has_abandoned(container->environment.looker, container->name)) {
+		return INT64_MAX; /* another looker would hang there, too */
+	}
 	return due_ms > container->rest_until_ms ? due_ms : container->rest_until_ms;
 }
 
@@ -594,44 +650,193 @@ static void plan_next_look(struct bridge_container *container, int64_t now_ms)
 static void plan_resync(struct bridge_container *container, int64_t now_ms)
 {
 	bool muted = container->muted_until_ms != 0;
-	bool soon = container->claim_count == 0 || container->watches.incomplete ||
-		*container->mistake;
+	bool soon = container->claim_count == 0 || container->incomplete || *container->mistake;
 	container->resync_at_ms = now_ms +
 		(muted                 ? MUTE_RESYNC_MS
 				: soon ? RESYNC_EMPTY_MS
 				       : RESYNC_MS);
 }
 
-void bridge_container_run(struct bridge_container *container, int64_t now_ms)
+static void note_walk(struct bridge_container *container, int64_t now_ms)
 {
-	if (now_ms < bridge_container_due_ms(container)) {
-		return;
+	bool partial = container->looked & LOOKER_PARTIAL;
+	bool unbounded = container->looked & LOOKER_UNBOUNDED;
+	if (partial && !container->partial) {
+		log_warn("bridge",
+			"container %s has more than %d files and directories in its registry: "
+			"those beyond are not looked at",
+			container->name,
+			ENTRIES +
+				ENTRIES_PER_RECORD *
+					(container->policy ? container->policy->max_records : 0));
 	}
-	int64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
-	if (container->muted_until_ms != 0 && now_ms >= container->muted_until_ms) {
-		container->muted_until_ms = 0;
-		container->dirty = true;
+	if (unbounded && !container->unbounded) {
+		log_warn("bridge",
+			"container %s: registry/ is not a file system of its own; a container that "
+			"fills it fills the host's",
+			container->name);
 	}
-	int registry_fd;
-	container->retry_at_ms = 0;
-	if (!open_registry(container, &registry_fd)) {
-		container->rest_until_ms = now_ms + UNSEEN_AGAIN_MS;
-		return;
+	container->partial = partial;
+	container->unbounded = unbounded;
+	container->incomplete = container->looked & LOOKER_INCOMPLETE;
+	plan_resync(container, now_ms);
+}
+
+/* A container that makes the looker wait, makes all others wait. */
+static int64_t rest_ms(const struct bridge_container *container)
+{
+	bool is_long = container->look_took_ns > LONG_MS * INT64_C(1000000);
+	return container->look_took_ns * (is_long ? LONG_REST : REST) / 1000000;
+}
+
+static void end_stall(struct bridge_container *container, int64_t now_ms)
+{
+	if (container->stalled_since_ms != 0) {
+		log_info("bridge", "container %s answers again", container->name);
+		container->stalled_since_ms = 0;
+		container->stall_limit_at_ms = 0;
+		container->stall_forgotten_at_ms = now_ms + STALL_FORGOTTEN_MS;
+	}
+	if (container->stall_rest_ms != 0 && now_ms >= container->stall_forgotten_at_ms) {
+		container->stall_rest_ms = 0;
+	}
+}
+
+bool bridge_container_on_looked(struct bridge_container *container, int64_t now_ms)
+{
+	bool unseen = container->looked & LOOKER_UNSEEN;
+	bool cut = container->looked & LOOKER_CUT;
+	container->known = true;
+	end_stall(container, now_ms);
+	if (container->looked & LOOKER_GONE) {
+		return false;
 	}
 	refill(container, now_ms);
-	if (container->dirty || now_ms >= container->resync_at_ms) {
-		walk(container, registry_fd);
-		plan_resync(container, now_ms);
+	if (container->walks && !unseen) {
+		note_walk(container, now_ms);
 	}
-	look_at_all(container, registry_fd, now_ms);
+	container->dirty = container->dirty || unseen || cut;
 	decide_all(container, now_ms);
 	plan_next_look(container, now_ms);
-	if (registry_fd >= 0) {
-		close(registry_fd);
+	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container));
+	return true;
+}
+
+bool bridge_container_is_known(const struct bridge_container *container)
+{
+	return container->known;
+}
+
+/* ---- stalls ---- */
+
+static void give_up(struct bridge_container *container, const char *why)
+{
+	log_warn("bridge", "container %s: %s: its records go", container->name, why);
+	text_printf(container->mistake, sizeof(container->mistake), "%s", why);
+	while (!list_empty(&container->claims)) {
+		struct bridge_claim *claim = LIST_ITEM(
+			container->claims.next, struct bridge_claim, link);
+		release(container, claim, why);
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
+		drop_claim(container, claim);
 	}
-	int64_t rest_ms = (clock_read_ns(CLOCK_MONOTONIC) - began_ns) * REST / 1000000;
-	rest_ms = rest_ms > REST_MAX_MS ? REST_MAX_MS : rest_ms;
-	container->rest_until_ms = now_ms + (container->dirty ? UNSEEN_AGAIN_MS : rest_ms);
+	container->stall_limit_at_ms = 0;
+}
+
+void bridge_container_on_stalled(
+	struct bridge_container *container, const char *why, bool refused, int64_t now_ms)
+{
+	container->known = true;
+	container->dirty = true;
+	container->stall_rest_ms = container->stall_rest_ms == 0 ? STALL_REST_MS
+								 : 4 * container->stall_rest_ms;
+	if (container->stall_rest_ms > STALL_REST_MAX_MS) {
+		container->stall_rest_ms = STALL_REST_MAX_MS;
+	}
+	container->rest_until_ms = now_ms + container->stall_rest_ms;
+	if (container->stalled_since_ms == 0) {
+		container->stalled_since_ms = now_ms;
+		container->stall_limit_at_ms = now_ms + container->stall_limit_ms;
+		text_printf(container->mistake, sizeof(container->mistake), "%s", why);
+	}
+	container->owners_at_ms = now_ms;
+	if (refused) {
+		give_up(container, "its directory is held, and those of too many others are");
+	}
+}
+
+bool bridge_container_awaits(const struct bridge_container *container, const char *path)
+{
+	return container->stalled_since_ms != 0 && find_claim(container, path);
+}
+
+int64_t bridge_container_owners_due_ms(const struct bridge_container *container)
+{
+	return container->stalled_since_ms != 0 && container->claim_count > 0
+		? container->owners_at_ms
+		: INT64_MAX;
+}
+
+void bridge_container_ask_owners(struct bridge_container *container, int64_t now_ms)
+{
+	struct list *next = container->owners_next
+		? (struct list *)(uintptr_t)&container->owners_next->link
+		: container->claims.next;
+	container->owners_at_ms = now_ms + OWNERS_AGAIN_MS;
+	container->owners_next = NULL;
+	for (int i = 0; i < OWNERS_AT_ONCE && next != &container->claims; i++) {
+		struct bridge_claim *claim = LIST_ITEM(next, struct bridge_claim, link);
+		next = next->next;
+		judge_owner(container, claim, bridge_claim_ask_owner(claim), now_ms);
+	}
+	if (next != &container->claims) {
+		container->owners_next = LIST_ITEM(next, struct bridge_claim, link);
+	}
+	if (container->stall_limit_at_ms != 0 && now_ms >= container->stall_limit_at_ms) {
+		char why[120];
+		text_printf(why, sizeof(why),
+			"its directory has not answered for %lld s (stall_limit)",
+			(long long)(container->stall_limit_ms / 1000));
+		give_up(container, why);
+	}
+}
+
+void bridge_container_pass_owners(const struct bridge_container *container,
+	void (*visit)(void *context, const char *path, int fd, uint64_t inode), void *context)
+{
+	for (const struct list *at = container->claims.next; at != &container->claims;
+		at = at->next) {
+		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		if (claim->owner_fd >= 0) {
+			visit(context, claim->path, claim->owner_fd, claim->owner_inode);
+		}
+	}
+}
+
+int64_t bridge_container_stalled_ms(const struct bridge_container *container, int64_t now_ms)
+{
+	return container->stalled_since_ms == 0 ? 0 : now_ms - container->stalled_since_ms + 1;
+}
+
+void bridge_container_inherit_owner(
+	struct bridge_container *container, const char *path, int fd_take, uint64_t inode)
+{
+	struct bridge_claim *claim = find_claim(container, path);
+	if (claim) {
+		bridge_claim_drop_owner(claim);
+		claim->owner_fd = fd_take;
+		claim->owner_inode = inode;
+	} else {
+		close(fd_take);
+	}
+}
+
+void bridge_container_inherit_stall(
+	struct bridge_container *container, int64_t stalled_ms, int64_t now_ms)
+{
+	bridge_container_on_stalled(container, "its directory is held", false, now_ms);
+	container->stalled_since_ms = now_ms - stalled_ms;
+	container->stall_limit_at_ms = now_ms - stalled_ms + container->stall_limit_ms;
 }
 
 /* ---- report ---- */
@@ -689,7 +894,9 @@ json_t *bridge_container_json(const struct bridge_container *container)
 	struct leaving leaving = { container, records };
 	bridge_publish_each_leaving(
 		container->environment.publish, container->name, add_leaving, &leaving);
-	const char *state = *container->mistake  ? "refused"
+	const char *state = container->stalled_since_ms != 0 && container->stall_limit_at_ms != 0
+		? "stalled"
+		: *container->mistake            ? "refused"
 		: container->muted_until_ms != 0 ? "throttled"
 						 : "served";
 	return json_pack("{s:s, s:s, s:s, s:f, s:s, s:o, s:b, s:b}", "name", container->name,

@@ -3,7 +3,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { NAME_BYTES = 64, ELEMENT_BYTES = 1024 };
+#include "lib/looker/allow.h"
+
+enum { NAME_BYTES = 64 };
 
 static const char NAME_LETTERS[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -24,29 +26,10 @@ const struct config_container *bridge_policy_find(const struct config *config, c
 	return NULL;
 }
 
-/* The slash keeps a * within its element; a trailing slash and two asterisks take all below. */
-static bool matches(const char *pattern, const char *path)
-{
-	char above[ELEMENT_BYTES + 1];
-	size_t len = strlen(pattern);
-	bool tree = len >= 3 && strcmp(pattern + len - 3, "/**") == 0;
-	if (!tree) {
-		return fnmatch(pattern, path, FNM_PATHNAME | FNM_NOESCAPE) == 0;
-	}
-	len -= 3;
-	if (len >= sizeof(above)) {
-		return false;
-	}
-	memcpy(above, pattern, len);
-	above[len] = '\0';
-	return fnmatch(above, path, FNM_PATHNAME | FNM_NOESCAPE | FNM_LEADING_DIR) == 0 &&
-		fnmatch(above, path, FNM_PATHNAME | FNM_NOESCAPE) != 0;
-}
-
 bool bridge_policy_allows(const struct config_container *policy, const char *path)
 {
 	for (size_t i = 0; policy && i < policy->allow_count; i++) {
-		if (matches(policy->allow[i], path)) {
+		if (looker_allows(policy->allow[i], path)) {
 			return true;
 		}
 	}

@@ -301,11 +301,13 @@ void bridge_publish_release(
 	}
 }
 
-void bridge_publish_forsake(struct bridge_publish *publish)
+void bridge_publish_forsake(struct bridge_publish *publish,
+	bool (*is_spared)(void *context, const char *path, const char *container), void *context)
 {
 	for (struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
 		struct post *post = LIST_ITEM(at, struct post, link);
-		if (post->state == POST_INHERITED) {
+		if (post->state == POST_INHERITED &&
+			!is_spared(context, post->path, post->account->container)) {
 			log_info("bridge", "container %s no longer has %s: taking it out",
 				post->account->container, post->path);
 			leave(post, "its container ended while the agent was away");

@@ -68,7 +68,8 @@ void bridge_publish_release(
  * After the first comparison with the containers: takes out what a predecessor announced and no
  * container has now.
  */
-void bridge_publish_forsake(struct bridge_publish *publish);
+void bridge_publish_forsake(struct bridge_publish *publish,
+	bool (*is_spared)(void *context, const char *path, const char *container), void *context);
 
 /* The announcement of the container's path; NULL: it has none there. Borrowed. */
 const struct announce *bridge_publish_find(

@@ -1,6 +1,6 @@
 /*
- * The socket of one container, berth.sock in its subdirectory. It is made through the descriptor of
- * the subdirectory, and made again when its file was removed or replaced.
+ * The socket of one container, berth.sock in its subdirectory. The looker makes it, and makes it
+ * again when its file was removed or replaced; the agent accepts.
  */
 #ifndef AGENT_BRIDGE_SOCKET_H
 #define AGENT_BRIDGE_SOCKET_H
@@ -19,13 +19,12 @@ struct bridge_listener {
 	struct http_place place;     /* of its file */
 };
 
-/*
- * Makes the socket unless it is there. `inherited`: a predecessor's sockets, `count` of them; the
- * container's own is taken if its file is still in the subdirectory. BERTH_FAILED.
- */
-int bridge_listener_renew(struct bridge_listener *listener, struct http *http, const char *name,
-	int directory, struct bridge_socket *inherited, size_t count, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
+/* A predecessor's socket, if it is among these `count` ones; else there is none yet. */
+void bridge_listener_inherit(struct bridge_listener *listener, struct http *http, const char *name,
+	struct bridge_socket *inherited, size_t count);
+/* Takes a descriptor that listens in the place of the one that there is. */
+void bridge_listener_take(struct bridge_listener *listener, struct http *http, const char *name,
+	int fd_take, const struct http_place *place);
 void bridge_listener_finish(struct bridge_listener *listener);
 /* A copy of the descriptor for a successor; false: there is no socket. */
 bool bridge_listener_pass(

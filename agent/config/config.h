@@ -409,6 +409,7 @@ struct config_zone {
 struct config_bridge {
 	char *containers; /* the directory of their subdirectories; "": no bridge */
 	int64_t linger_ms;
+	int64_t stall_limit_ms;
 	bool standby; /* waits while another agent uses the state directory */
 };
 

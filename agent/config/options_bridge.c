@@ -19,6 +19,11 @@ const struct config_option config_bridge_options[] = {
 			"restarted inside a living container. A record that was withdrawn, or "
 			"whose "
 			"container's subdirectory has gone, ends at once." },
+	{ "stall_limit", DURATION(bridge, stall_limit_ms, SECONDS(1), SECONDS(3600)),
+		.fallback = "60s",
+		.help = "How long the records of a container stay whose directory somebody holds, "
+			"so that it cannot be looked at. Meanwhile the kernel says which of its "
+			"owners live." },
 	{ "standby", BOOLEAN(bridge, standby), .fallback = "no",
 		.help = "An agent that finds its state_dir in use waits for the end of the other "
 			"one, and takes its session over. Both have this configuration." },

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 
 void config_origins_add(struct config_origins *origins, const char *path, FILE *stream)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 #include "agent/config/origin.h"
 #include "agent/config/problems.h"
 

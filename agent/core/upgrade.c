@@ -206,6 +206,57 @@ static void take_bridge_sockets(struct upgrade *upgrade)
 	}
 }
 
+static void take_owners(struct upgrade *upgrade)
+{
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)(uintptr_t)upgrade_get(upgrade, "owners"), index, item) {
+		const char *container;
+		const char *path;
+		json_t *number;
+		json_int_t inode;
+		int fd = json_unpack(item, "{s:s, s:s, s:o, s:I}", "container", &container, "path",
+				 &path, "fd", &number, "inode", &inode) == 0
+			? take_descriptor(number)
+			: -1;
+		if (fd < 0) {
+			continue;
+		}
+		upgrade->owners = allocate_grow(
+			upgrade->owners, upgrade->owner_count, sizeof(*upgrade->owners));
+		struct bridge_owner_file *file = &upgrade->owners[upgrade->owner_count++];
+		*file = (struct bridge_owner_file){ .fd = fd, .inode = (uint64_t)inode };
+		text_printf(file->container, sizeof(file->container), "%s", container);
+		text_printf(file->path, sizeof(file->path), "%s", path);
+	}
+}
+
+static void take_abandoned(struct upgrade *upgrade)
+{
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)(uintptr_t)upgrade_get(upgrade, "lookers"), index, item) {
+		const char *container;
+		json_t *number;
+		json_int_t pid;
+		json_int_t stalled_ms;
+		int fd = json_unpack(item, "{s:s, s:o, s:I, s:I}", "container", &container, "fd",
+				 &number, "pid", &pid, "stalled_ms", &stalled_ms) == 0
+			? take_descriptor(number)
+			: -1;
+		if (fd < 0) {
+			continue;
+		}
+		upgrade->abandoned = allocate_grow(
+			upgrade->abandoned, upgrade->abandoned_count, sizeof(*upgrade->abandoned));
+		struct bridge_abandoned *looker = &upgrade->abandoned[upgrade->abandoned_count++];
+		*looker = (struct bridge_abandoned){
+			.fd = fd, .pid = (pid_t)pid, .stalled_ms = stalled_ms
+		};
+		text_printf(looker->container, sizeof(looker->container), "%s", container);
+	}
+}
+
 static void receive_from_predecessor(struct upgrade *upgrade, const char *variable)
 {
 	int fd = parse_int(variable);
@@ -231,6 +282,8 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	take_connections(upgrade);
 	take_dns_sockets(upgrade);
 	take_bridge_sockets(upgrade);
+	take_owners(upgrade);
+	take_abandoned(upgrade);
 	take_listens(upgrade);
 }
 
@@ -333,11 +386,17 @@ void upgrade_finish(struct upgrade *upgrade)
 	free(upgrade->connections);
 	free(upgrade->dns);
 	free(upgrade->bridge);
+	free(upgrade->owners);
+	free(upgrade->abandoned);
 	free(upgrade->listens);
 	upgrade->listens = NULL;
 	upgrade->listen_count = 0;
 	upgrade->bridge = NULL;
 	upgrade->bridge_count = 0;
+	upgrade->owners = NULL;
+	upgrade->owner_count = 0;
+	upgrade->abandoned = NULL;
+	upgrade->abandoned_count = 0;
 	upgrade->dns = NULL;
 	upgrade->dns_count = 0;
 	upgrade->document = NULL;
@@ -420,6 +479,33 @@ static void pass_bridge_sockets(const struct upgrade *upgrade)
 	json_object_set_new(upgrade->document, "bridge", list);
 }
 
+static void pass_owners(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->owner_count; i++) {
+		const struct bridge_owner_file *file = &upgrade->owners[i];
+		set_close_on_exec(file->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:i, s:I}", "container", file->container, "path",
+				file->path, "fd", file->fd, "inode", (json_int_t)file->inode));
+	}
+	json_object_set_new(upgrade->document, "owners", list);
+}
+
+static void pass_abandoned(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->abandoned_count; i++) {
+		const struct bridge_abandoned *looker = &upgrade->abandoned[i];
+		set_close_on_exec(looker->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:s, s:i, s:I, s:I}", "container", looker->container, "fd",
+				looker->fd, "pid", (json_int_t)looker->pid, "stalled_ms",
+				(json_int_t)looker->stalled_ms));
+	}
+	json_object_set_new(upgrade->document, "lookers", list);
+}
+
 static int write_document(const json_t *document, struct err *err)
 {
 	int fd = memfd_create("berth-upgrade", 0);
@@ -454,6 +540,8 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	pass_connections(upgrade);
 	pass_dns_sockets(upgrade);
 	pass_bridge_sockets(upgrade);
+	pass_owners(upgrade);
+	pass_abandoned(upgrade);
 	pass_listens(upgrade);
 	int fd = write_document(document, err);
 	if (fd < 0) {

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "lib/base/err.h"
+#include "agent/bridge/looker.h"
 #include "agent/bridge/socket.h"
 #include "agent/dns/dns.h"
 #include "agent/http/http.h"
@@ -38,6 +39,10 @@ struct upgrade {
 	size_t dns_count;
 	struct bridge_socket *bridge; /* listening sockets of containers */
 	size_t bridge_count;
+	struct bridge_owner_file *owners; /* of records in containers that are stalled */
+	size_t owner_count;
+	struct bridge_abandoned *abandoned; /* lookers that hang there */
+	size_t abandoned_count;
 };
 
 /*

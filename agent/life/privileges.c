@@ -14,7 +14,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 #include "agent/config/problems.h"
 #include "agent/http/socket.h"
 

@@ -46,6 +46,10 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.http = agent->http,
 			.sockets = received->bridge,
 			.socket_count = received->bridge_count,
+			.owners = received->owners,
+			.owner_count = received->owner_count,
+			.abandoned = received->abandoned,
+			.abandoned_count = received->abandoned_count,
 			.inherited = inherited,
 			.session_is_saved = session_is_saved,
 			.is_taken = is_taken,
@@ -61,6 +65,12 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			received->bridge[i].fd = -1;
 		}
 	}
+	for (size_t i = 0; i < received->owner_count; i++) {
+		if (received->owners[i].fd >= 0) {
+			close(received->owners[i].fd);
+			received->owners[i].fd = -1;
+		}
+	}
 	return code;
 }
 
@@ -69,6 +79,8 @@ void agent_bridge_pass(const struct agent *agent, struct upgrade *passed)
 	if (agent->bridge) {
 		bridge_book_settle(agent->bridge_book);
 		size_t max = bridge_containers(agent->bridge);
+		passed->abandoned_count = bridge_pass_abandoned(agent->bridge, &passed->abandoned);
+		passed->owner_count = bridge_pass_owners(agent->bridge, &passed->owners);
 		passed->bridge = allocate_zeroed(max, sizeof(*passed->bridge));
 		passed->bridge_count = bridge_pass(agent->bridge, passed->bridge, max);
 	}

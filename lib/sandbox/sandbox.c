@@ -60,6 +60,17 @@ static void allow_reading(int ruleset, const char *path)
 	}
 }
 
+static void allow_serving(int ruleset, int tree_fd)
+{
+	const struct landlock_path_beneath_attr rule = {
+		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR |
+			LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
+			LANDLOCK_ACCESS_FS_REMOVE_FILE,
+		.parent_fd = tree_fd,
+	};
+	syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+}
+
 static void allow_connecting(int ruleset, unsigned port)
 {
 	const struct port_rule rule = { .allowed = ACCESS_CONNECT, .port = port };
@@ -86,6 +97,9 @@ static bool restrict_access(const struct sandbox_profile *profile, int version)
 	for (size_t i = 0; profile->files && profile->files[i]; i++) {
 		allow_reading(ruleset, profile->files[i]);
 	}
+	if (profile->rights & SANDBOX_SERVE_TREE) {
+		allow_serving(ruleset, profile->tree_fd);
+	}
 	for (size_t i = 0; rules.ports && i < profile->port_count; i++) {
 		allow_connecting(ruleset, profile->ports[i]);
 	}
@@ -96,15 +110,25 @@ static bool restrict_access(const struct sandbox_profile *profile, int version)
 
 /* ---- privileges ---- */
 
-static bool drop_capabilities(void)
+/* To read what a container's users hide, and to give them their directory. */
+static uint32_t kept_capabilities(unsigned rights)
+{
+	return rights & SANDBOX_SERVE_TREE ? 1U << CAP_CHOWN | 1U << CAP_DAC_READ_SEARCH : 0;
+}
+
+static bool drop_capabilities(unsigned rights)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	struct __user_cap_data_struct left[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	struct __user_cap_data_struct had[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	(void)syscall(SYS_capget, &header, had);
+	left[0].effective = had[0].effective & kept_capabilities(rights);
+	left[0].permitted = left[0].effective;
 	for (int capability = 0; capability <= LAST_CAPABILITY; capability++) {
 		/* Without CAP_SETPCAP this fails, and there is nothing to be regained either. */
 		(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
 	}
-	return syscall(SYS_capset, &header, none) == 0;
+	return syscall(SYS_capset, &header, left) == 0;
 }
 
 static bool limit_memory(unsigned mib)
@@ -288,6 +312,20 @@ static bool allow_reading_files(scmp_filter_ctx filter)
 		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(statx), 0, NULL);
 }
 
+/* Landlock says below what. */
+static bool allow_serving_tree(scmp_filter_ctx filter)
+{
+	static const int calls[] = { SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(open),
+		SCMP_SYS(newfstatat), SCMP_SYS(fstatat64), SCMP_SYS(stat), SCMP_SYS(stat64),
+		SCMP_SYS(statx), SCMP_SYS(fstatfs), SCMP_SYS(fstatfs64), SCMP_SYS(getdents64),
+		SCMP_SYS(mkdirat), SCMP_SYS(unlinkat), SCMP_SYS(fchown), SCMP_SYS(fchown32),
+		SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(umask), SCMP_SYS(inotify_init1),
+		SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch) };
+	return ALLOW(filter, calls) && allow_streams(filter, AF_UNIX, 0) &&
+		allow_if(filter, SCMP_SYS(fcntl), SCMP_A1_64(SCMP_CMP_EQ, F_OFD_GETLK)) &&
+		allow_if(filter, SCMP_SYS(fcntl64), SCMP_A1_64(SCMP_CMP_EQ, F_OFD_GETLK));
+}
+
 static bool fill(scmp_filter_ctx filter, unsigned rights)
 {
 	return ALLOW(filter, common_calls) && allow_connections(filter, rights) &&
@@ -297,7 +335,8 @@ static bool fill(scmp_filter_ctx filter, unsigned rights)
 		allow_if(filter, SCMP_SYS(tgkill), SCMP_A0_64(SCMP_CMP_EQ, (uint64_t)getpid())) &&
 		(!(rights & SANDBOX_ACCEPT) || ALLOW(filter, server_calls)) &&
 		(!(rights & SANDBOX_THREADS) || allow_threads(filter)) &&
-		(!(rights & SANDBOX_READ_FILES) || allow_reading_files(filter));
+		(!(rights & SANDBOX_READ_FILES) || allow_reading_files(filter)) &&
+		(!(rights & SANDBOX_SERVE_TREE) || allow_serving_tree(filter));
 }
 
 /*
@@ -356,7 +395,7 @@ void sandbox_enter(const struct sandbox_profile *profile, char out[SANDBOX_WORDS
 	int version = (int)syscall(
 		SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
 	bool landlock = no_new_privileges && restrict_access(profile, version);
-	bool capabilities = drop_capabilities();
+	bool capabilities = drop_capabilities(profile->rights);
 	bool memory = limit_memory(profile->memory_mib);
 	bool calls = no_new_privileges && filter_calls(profile->rights);
 	const char *ports = profile->port_count ? "ports of the servers" : "no ports";

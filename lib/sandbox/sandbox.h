@@ -20,7 +20,13 @@ enum sandbox_right {
 	SANDBOX_CONNECT_UNIX = 2, /* new stream sockets of AF_UNIX; which path, nobody asks */
 	SANDBOX_ACCEPT = 4,       /* clients of sockets that listen already, and epoll */
 	SANDBOX_THREADS = 8,
-	SANDBOX_READ_FILES = 16 /* `files`; without landlock any that the user may read */
+	SANDBOX_READ_FILES = 16, /* `files`; without landlock any that the user may read */
+	/*
+	 * All below the directory `tree_fd`: read it, ask for locks, watch it, make directories and
+	 * listening sockets, give directories away, remove files. Keeps the capabilities that
+	 * this takes.
+	 */
+	SANDBOX_SERVE_TREE = 32
 };
 
 /* Borrowed by the call. */
@@ -29,6 +35,7 @@ struct sandbox_profile {
 	const char *const *files; /* with all below each; ends with NULL; itself NULL for none */
 	const unsigned *ports;    /* that TCP may connect to */
 	size_t port_count;
+	int tree_fd;         /* borrowed */
 	unsigned memory_mib; /* address space: thread stacks and malloc's arenas reserve much */
 };
 

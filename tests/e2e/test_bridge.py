@@ -72,7 +72,7 @@ class Records(BridgeTest):
         capabilities = int(re.search(r"^CapEff:\s+(\w+)$", status, re.M)[1], 16)
         self.assertEqual(capabilities.bit_count(), len(names))
         registry = self.container("web-1")
-        self.assertEqual(registry.stat().st_uid, 65534)
+        wait_until(lambda: registry.stat().st_uid == 65534, "it belongs to its user")
         registry.chmod(0o700)
         file = self.record_file()
         file.chmod(0o644)

@@ -332,7 +332,7 @@ class Failures(HostedTest):
         other = self.agent("other", registry=f"host:{self.container('web-2').parent}")
         other.write_config(other.component("true"))
         other.start().wait_state("conflict")
-        self.assertIn("container web-1 of this host has", other.get("/ready").json["detail"])
+        self.assertIn("another container of this host has", other.get("/ready").json["detail"])
         self.agent_inside.kill()
         other.wait_state("registered")
 

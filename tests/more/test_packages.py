@@ -132,7 +132,8 @@ class Debian(Temporary):
 
     def test_each_package_holds_its_part(self):
         parts = {
-            "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-zookeeper",
+            "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-looker",
+                "/usr/libexec/berth/berth-zookeeper",
                 "/etc/berth/berth.ini",
                       "/etc/berth/conf.d/", "/lib/systemd/system/berthd.service",
                       "/lib/systemd/system/berthd.socket",

@@ -53,6 +53,7 @@ AROUND = [
         "unit/lib/registry/zookeeper/request e2e/zookeeper e2e/registry_options"),
     ("lib/registry/zookeeper/*", "e2e/zookeeper"),
     ("lib/program/*", "e2e/cli e2e/xds"),
+    ("looker/* lib/looker/*", "e2e/bridge world/held_directory world/one_file_in_many_nodes"),
     ("lib/render/*", "e2e/output_render"),
     ("lib/sandbox/*", "unit/lib/registry/zookeeper/cage unit/xds/cage e2e/zookeeper e2e/xds"),
     ("nss/*", "e2e/shared_nss e2e/names_clients"),

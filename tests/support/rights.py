@@ -105,6 +105,15 @@ def limit_memory(_folder):
     in_group("memory", lambda group: group.limit_memory(64 << 20))
 
 
+def hold_a_directory(_folder):
+    """userfaultfd for faults of the kernel, which root alone has by default."""
+    fd = ctypes.CDLL(None, use_errno=True).syscall(
+        {"x86_64": 323, "aarch64": 282}[os.uname().machine], 0)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    os.close(fd)
+
+
 # word: (what a test needs, the probe, what would give it). A probe is a function that a child of
 # ours calls with a folder, or a command that gets the folder as its last word.
 RIGHTS = {
@@ -132,6 +141,8 @@ RIGHTS = {
         "Linux 6.7 with binfmt_misc and user namespaces, or binfmt-support with its lists of qemu"),
     "processes": ("to look into processes that are not dumpable", look_into_a_process,
         "root, in a container with the capability SYS_PTRACE"),
+    "holding": ("to stop the kernel at a page of its own (userfaultfd)", hold_a_directory,
+        "root, outside of a container, or vm.unprivileged_userfaultfd = 1"),
     "freezer": ("to freeze processes by a control group", freeze_a_process,
         "root, outside of a container, or docker run --privileged"),
     "memory limits": ("a control group with little memory", limit_memory,

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/program_find.h"
 
 #define PROGRAM "berth-zookeeper"
 
@@ -89,38 +89,6 @@ static char *const *environment_of_worker(void)
 	return variables;
 }
 
-/*
- * The worker next to our own program, as in a build tree; false when there is none, or when others
- * could have written it.
- */
-static bool find_beside(char *out, size_t size)
-{
-	ssize_t len = readlink("/proc/self/exe", out, size);
-	char *slash = len > 0 && (size_t)len < size ? memrchr(out, '/', (size_t)len) : NULL;
-	if (!slash || (size_t)(slash - out) + sizeof("/" PROGRAM) > size) {
-		return false;
-	}
-	memcpy(slash, "/" PROGRAM, sizeof("/" PROGRAM));
-	/* In a directory such as /tmp a stranger could have put it there. */
-	struct stat status;
-	return stat(out, &status) == 0 && S_ISREG(status.st_mode) &&
-		(status.st_uid == 0 || status.st_uid == geteuid()) &&
-		(status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(out, X_OK) == 0;
-}
-
-/*
- * $BERTH_LIBEXECDIR comes first, for tests; then the build tree's worker, so that a build never
- * runs an installed one.
- */
-static void find_worker(char *out, size_t size)
-{
-	const char *directory = secure_getenv("BERTH_LIBEXECDIR");
-	if ((directory && *directory) || !find_beside(out, size)) {
-		snprintf(out, size, "%s/" PROGRAM,
-			directory && *directory ? directory : BERTH_LIBEXECDIR);
-	}
-}
-
 static int spawn(pid_t *ret_pid, int fd, int log_fd, struct err *err)
 {
 	char program[PROGRAM_PATH_BYTES];
@@ -128,7 +96,7 @@ static int spawn(pid_t *ret_pid, int fd, int log_fd, struct err *err)
 	char *const arguments[] = { PROGRAM, number, NULL };
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t actions;
-	find_worker(program, sizeof(program));
+	program_find(program, sizeof(program), PROGRAM);
 	if (posix_spawnattr_init(&attributes)) {
 		return err_set(err, BERTH_FAILED, "no memory");
 	}

@@ -501,7 +501,7 @@ BRIDGE_TEST(a_directory_of_others_is_refused)
 		stage_file(&stage->common, "file/containers"));
 	err_clear(&err);
 	cr_expect_eq(bridge_create(&other, &environment, &stage->config, &err), BERTH_FAILED);
-	cr_expect(strstr(err.msg, "cannot make "), "%s", err.msg);
+	cr_expect(strstr(err.msg, "cannot open "), "%s", err.msg);
 	snprintf(stage->containers, sizeof(stage->containers), "%s",
 		stage_file(&stage->common, "containers"));
 }

@@ -4,69 +4,22 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define RECORD(more) "{\"type\":\"JSONServiceRecord\",\"description\":\"d\"" more "}"
-
-static bool reads(
-	struct bridge_claim *claim, const char *text, const struct config_container *policy)
-{
-	const struct bridge_tree_node node = {
-		.kind = BRIDGE_TREE_LIVE,
-		.version = { .inode = 7 },
-		.data = (char *)(uintptr_t)text,
-		.len = strlen(text),
-	};
-	claim->changed = false;
-	bridge_claim_read(claim, &node, policy);
-	cr_expect_eq(claim->version.inode, 7);
-	return claim->data != NULL;
-}
-
 Test(bridge_claim, a_change_of_the_record_is_noted)
 {
+	const struct bridge_version version = { .inode = 7 };
+	struct err none = ERR_INIT, mistake = ERR_INIT;
 	struct bridge_claim *claim = bridge_claim_create("/services/db");
-	cr_expect_str_eq(claim->path, "/services/db");
-	cr_expect(reads(claim, RECORD(""), NULL));
+	err_set(&mistake, BERTH_INVALID_RECORD, "no record");
+	bridge_claim_take(claim, &version, "one", 3, &none);
 	cr_expect(claim->changed);
-	cr_expect(reads(claim, RECORD(""), NULL));
+	claim->changed = false;
+	bridge_claim_take(claim, &version, "one", 3, &none);
 	cr_expect_not(claim->changed, "the same again");
-	cr_expect(reads(claim, RECORD(",\"x\":\"y\""), NULL));
+	bridge_claim_take(claim, &version, "two", 3, &none);
 	cr_expect(claim->changed);
-	cr_expect(strstr(claim->data, "\"x\":\"y\""), "%s", claim->data);
-	cr_expect_eq(claim->len, strlen(claim->data));
-	bridge_claim_free(claim);
-}
-
-Test(bridge_claim, another_text_is_a_mistake_until_it_is_a_record)
-{
-	struct bridge_claim *claim = bridge_claim_create("/services/db");
-	cr_expect_not(reads(claim, "{", NULL));
-	cr_expect_eq(claim->mistake.code, BERTH_INVALID_RECORD);
-	cr_expect_eq(claim->len, 0);
-	cr_expect(claim->changed);
-	cr_expect(reads(claim, RECORD(""), NULL));
-	cr_expect_eq(claim->mistake.code, 0);
-	struct bridge_tree_node unread = { .kind = BRIDGE_TREE_LIVE };
-	err_set(&unread.err, BERTH_LIMIT_EXCEEDED, "too long");
-	bridge_claim_read(claim, &unread, NULL);
+	bridge_claim_take(claim, &version, "", 0, &mistake);
 	cr_expect_null(claim->data);
-	cr_expect_eq(claim->mistake.code, BERTH_LIMIT_EXCEEDED);
-	cr_expect_str_eq(claim->mistake.msg, "too long");
-	bridge_claim_free(claim);
-}
-
-Test(bridge_claim, the_policy_pins_attributes)
-{
-	char tier[] = "tier", gold[] = "gold", bad[] = "\xff", zone[] = "zone", eu[] = "eu";
-	struct config_name_value attributes[] = { { .name = tier, .value = gold },
-		{ .name = zone, .value = eu } };
-	const struct config_container policy = { .attributes = attributes, .attribute_count = 2 };
-	struct bridge_claim *claim = bridge_claim_create("/services/db");
-	cr_expect(reads(claim, RECORD(",\"tier\":\"lead\""), &policy));
-	cr_expect(strstr(claim->data, "\"tier\":\"gold\""), "%s", claim->data);
-	cr_expect(strstr(claim->data, "\"zone\":\"eu\""), "%s", claim->data);
-	attributes[1].value = bad;
-	cr_expect_not(reads(claim, RECORD(""), &policy));
-	cr_expect_str_eq(claim->mistake.msg, "an attribute of the policy is not UTF-8 text");
+	cr_expect_eq(claim->mistake.code, BERTH_INVALID_RECORD);
 	bridge_claim_free(claim);
 }
 

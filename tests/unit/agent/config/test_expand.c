@@ -233,3 +233,40 @@ Test(config_expand, the_variables_of_the_host)
 	setenv("CONTAINER_ID", "container_1_2", 1);
 	expect("${berth.container_id}", "container_1_2");
 }
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+Test(config_expand, container_ids_as_runtimes_show_them)
+{
+	static const char *const with_id[] = {
+		"12:pids:/docker/" ID "\n11:cpu:/docker/" ID "\n",
+		"0::/system.slice/docker-" ID ".scope\n",
+		"1:name=systemd:/kubepods/burstable/pod3c4d/" ID "\n",
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" ID ".scope\n",
+		"0::/machine.slice/libpod-" ID ".scope/container\n",
+		"0::/\n0::/kubepods.slice/crio-" ID ".scope\n",
+		"612 599 254:1 /var/lib/docker/containers/" ID
+		"/hostname /etc/hostname rw - ext4 /dev/vda1 rw\n",
+		"7 5 0:26 /containers/storage/overlay-containers/" ID
+		"/userdata/hostname /etc/hostname rw - tmpfs\n",
+	};
+	for (size_t i = 0; i < sizeof(with_id) / sizeof(with_id[0]); i++) {
+		char *found = config_container_id_from(with_id[i]);
+		cr_assert_not_null(found, "%s", with_id[i]);
+		cr_expect_str_eq(found, ID);
+		free(found);
+	}
+	static const char *const without[] = {
+		"",
+		"0::/\n",
+		"0::/user.slice/user-0.slice/session-1.scope\n",
+		"0::/docker/" ID "0\n",
+		"0::/docker/0123\n",
+		"5 1 0:1 /var/lib/docker/overlay2/" ID "/merged / rw - overlay overlay rw\n",
+	};
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+		char *found = config_container_id_from(without[i]);
+		cr_expect_null(found, "%s", without[i]);
+		free(found);
+	}
+}

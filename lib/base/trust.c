@@ -1,4 +1,4 @@
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "agent/bridge/tree.h"
+#include "looker/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/base/allocate.h"
+#include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/path.h"
+#include "lib/program/memory.h"
 #include "lib/registry/registry_dir.h"
 
 enum {
@@ -23,7 +24,7 @@ enum {
 
 /* ---- opening ---- */
 
-int bridge_tree_open(int directory, const char *name, bool same_mount)
+int tree_open(int directory, const char *name, bool same_mount)
 {
 	struct open_how how = {
 		.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
@@ -35,7 +36,7 @@ int bridge_tree_open(int directory, const char *name, bool same_mount)
 	return linux_openat2(directory, name, &how, sizeof(how));
 }
 
-bool bridge_tree_is_want(int error)
+bool tree_is_want(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
@@ -69,39 +70,40 @@ static int open_node(int registry_fd, const char *path, int *ret_parent)
 {
 	char above[LIMIT_PATH_BYTES + 2];
 	snprintf(above, sizeof(above), ".%.*s", (int)(path_name(path) - path), path);
-	*ret_parent = bridge_tree_open(registry_fd, above, true);
-	return *ret_parent < 0 ? -1 : bridge_tree_open(*ret_parent, path_name(path), true);
+	*ret_parent = tree_open(registry_fd, above, true);
+	return *ret_parent < 0 ? -1 : tree_open(*ret_parent, path_name(path), true);
 }
 
 /* ---- one node ---- */
 
-static enum bridge_tree_kind kind_of(int fd)
+/* *ret_owner: the file of a live one; else -1. `ret_stat` is of that file. */
+static enum looker_kind kind_of(int fd, int *ret_owner, struct stat *ret_stat)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	struct stat stat;
-	int owner = open_file(fd, DIR_OWNER, &stat);
+	int owner = open_file(fd, DIR_OWNER, ret_stat);
+	*ret_owner = -1;
 	if (owner < 0) {
-		return bridge_tree_is_want(errno) ? BRIDGE_TREE_UNSEEN
-			: errno == ENOENT         ? BRIDGE_TREE_PERSISTENT
-						  : BRIDGE_TREE_DEAD;
+		return tree_is_want(errno) ? LOOKER_KIND_UNSEEN
+			: errno == ENOENT  ? LOOKER_KIND_PERSISTENT
+					   : LOOKER_KIND_DEAD;
 	}
 	/*
 	 * The question takes as long as the inode has locks, and one inode linked into many nodes
 	 * would be asked for each of them. No owner makes a second name.
 	 */
-	if (stat.st_nlink > 1) {
+	if (ret_stat->st_nlink > 1) {
 		close(owner);
-		return BRIDGE_TREE_DEAD;
+		return LOOKER_KIND_DEAD;
 	}
 	bool asked = fcntl(owner, F_OFD_GETLK, &lock) == 0;
 	/* The owner empties the file, then drops its lock: look in the opposite order. */
-	bool held = asked && lock.l_type != F_UNLCK;
-	bool emptied = fstat(owner, &stat) == 0 && stat.st_size == 0;
-	close(owner);
-	if (held) {
-		return BRIDGE_TREE_LIVE;
+	if (asked && lock.l_type != F_UNLCK) {
+		*ret_owner = owner;
+		return LOOKER_KIND_LIVE;
 	}
-	return emptied ? BRIDGE_TREE_ENDED : BRIDGE_TREE_DEAD;
+	bool emptied = fstat(owner, ret_stat) == 0 && ret_stat->st_size == 0;
+	close(owner);
+	return emptied ? LOOKER_KIND_ENDED : LOOKER_KIND_DEAD;
 }
 
 static bool still_named(int fd, int parent, const char *name)
@@ -114,7 +116,7 @@ static bool still_named(int fd, int parent, const char *name)
 
 static char *read_bytes(int fd, size_t size, size_t *ret_len)
 {
-	char *data = allocate_zeroed(size + 1, 1);
+	char *data = memory_zeroed(size + 1, 1);
 	size_t len = 0;
 	ssize_t got = 1;
 	while (len < size && got > 0) {
@@ -129,9 +131,9 @@ static char *read_bytes(int fd, size_t size, size_t *ret_len)
 	return data;
 }
 
-static struct bridge_tree_version version_of(const struct stat *stat)
+static struct tree_version version_of(const struct stat *stat)
 {
-	return (struct bridge_tree_version){
+	return (struct tree_version){
 		.inode = stat->st_ino,
 		.size = (uint64_t)stat->st_size,
 		.modified_ns = stat->st_mtim.tv_sec * NS_PER_S + stat->st_mtim.tv_nsec,
@@ -139,19 +141,19 @@ static struct bridge_tree_version version_of(const struct stat *stat)
 	};
 }
 
-static bool is_version(const struct bridge_tree_version *a, const struct bridge_tree_version *b)
+static bool is_version(const struct tree_version *a, const struct tree_version *b)
 {
 	return a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns &&
 		a->changed_ns == b->changed_ns;
 }
 
-static void read_record(struct bridge_tree_node *node, int fd, const char *path,
-	const struct bridge_tree_version *known)
+static void read_record(
+	struct tree_node *node, int fd, const char *path, const struct tree_want *want)
 {
 	struct stat stat;
 	int file = open_file(fd, DIR_RECORD, &stat);
-	if (file < 0 && bridge_tree_is_want(errno)) {
-		node->kind = BRIDGE_TREE_UNSEEN;
+	if (file < 0 && tree_is_want(errno)) {
+		node->kind = LOOKER_KIND_UNSEEN;
 		return;
 	}
 	if (file < 0 && errno == ENOENT) {
@@ -170,7 +172,9 @@ static void read_record(struct bridge_tree_node *node, int fd, const char *path,
 	} else if (stat.st_size > LIMIT_RECORD_BYTES) {
 		err_set(&node->err, BERTH_LIMIT_EXCEEDED, "the record of %s has more than %d bytes",
 			path, LIMIT_RECORD_BYTES);
-	} else if (!known || !is_version(&node->version, known)) {
+	} else if ((size_t)stat.st_size > want->max_bytes) {
+		node->too_large = true;
+	} else if (!is_version(&node->version, want->known)) {
 		node->data = read_bytes(file, (size_t)stat.st_size, &node->len);
 		if (!node->data) {
 			err_set(&node->err, BERTH_INVALID_RECORD, "the record of %s cannot be read",
@@ -180,25 +184,30 @@ static void read_record(struct bridge_tree_node *node, int fd, const char *path,
 	close(file);
 }
 
-void bridge_tree_look(struct bridge_tree_node *ret_node, int registry_fd, const char *path,
-	const struct bridge_tree_version *known)
+void tree_look(
+	struct tree_node *ret_node, int registry_fd, const char *path, const struct tree_want *want)
 {
-	*ret_node = (struct bridge_tree_node){ .kind = BRIDGE_TREE_ABSENT };
+	struct stat owner;
 	bool changed = true;
+	*ret_node = (struct tree_node){ .kind = LOOKER_KIND_ABSENT, .owner_fd = -1 };
 	/* A free lock means a dead owner only while the directory is the one at the path. */
 	for (int i = 0; i < LOOK_AGAIN && changed; i++) {
 		int parent;
 		int fd = open_node(registry_fd, path, &parent);
 		if (fd >= 0) {
-			ret_node->kind = kind_of(fd);
+			ret_node->kind = kind_of(fd, &ret_node->owner_fd, &owner);
 		} else {
-			ret_node->kind = bridge_tree_is_want(errno) ? BRIDGE_TREE_UNSEEN
-								    : BRIDGE_TREE_ABSENT;
+			ret_node->kind = tree_is_want(errno) ? LOOKER_KIND_UNSEEN
+							     : LOOKER_KIND_ABSENT;
 		}
-		changed = fd >= 0 && ret_node->kind != BRIDGE_TREE_LIVE &&
-			!still_named(fd, parent, path_name(path));
-		if (ret_node->kind == BRIDGE_TREE_LIVE) {
-			read_record(ret_node, fd, path, known);
+		bool live = ret_node->kind == LOOKER_KIND_LIVE;
+		changed = fd >= 0 && !live && !still_named(fd, parent, path_name(path));
+		if (live) {
+			ret_node->owner_device = owner.st_dev;
+			ret_node->owner_inode = owner.st_ino;
+		}
+		if (live && want->data) {
+			read_record(ret_node, fd, path, want);
 		}
 		if (fd >= 0) {
 			close(fd);
@@ -209,11 +218,20 @@ void bridge_tree_look(struct bridge_tree_node *ret_node, int registry_fd, const 
 	}
 }
 
+void tree_node_finish(struct tree_node *node)
+{
+	if (node->owner_fd >= 0) {
+		close(node->owner_fd);
+	}
+	free(node->data);
+}
+
 /* ---- all nodes ---- */
 
 struct walker {
-	const struct bridge_tree_walk *walk;
+	const struct tree_walk *walk;
 	size_t left; /* entries */
+	enum tree_end end;
 	size_t depth;
 	char path[LIMIT_PATH_BYTES + 1];
 };
@@ -222,7 +240,7 @@ static bool walk_below(struct walker *walker, int fd, size_t len);
 
 static void note_unseen(const struct walker *walker, int error)
 {
-	if (bridge_tree_is_want(error)) {
+	if (tree_is_want(error)) {
 		walker->walk->on_unseen(walker->walk->context);
 	}
 }
@@ -234,20 +252,38 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 	if (!path_element_valid(name, name_len) || len + 1 + name_len > LIMIT_PATH_BYTES) {
 		return true;
 	}
-	int fd = bridge_tree_open(parent, name, true);
+	int fd = tree_open(parent, name, true);
 	if (fd < 0) {
 		note_unseen(walker, errno);
 		return true; /* or it is gone, or no directory */
 	}
 	walker->path[len] = '/';
 	memcpy(walker->path + len + 1, name, name_len + 1);
-	enum bridge_tree_kind kind = kind_of(fd);
-	if (kind == BRIDGE_TREE_LIVE) {
+	struct stat stat;
+	int owner;
+	enum looker_kind kind = kind_of(fd, &owner, &stat);
+	if (owner >= 0) {
+		close(owner);
+	}
+	if (kind == LOOKER_KIND_LIVE) {
 		walker->walk->on_live(walker->walk->context, walker->path);
-	} else if (kind == BRIDGE_TREE_UNSEEN) {
+	} else if (kind == LOOKER_KIND_UNSEEN) {
 		walker->walk->on_unseen(walker->walk->context);
 	}
 	return walk_below(walker, fd, len + 1 + name_len);
+}
+
+static bool may_visit(struct walker *walker)
+{
+	if (clock_read_ns(CLOCK_MONOTONIC) >= walker->walk->until_ns) {
+		walker->end = TREE_OUT_OF_TIME;
+		return false;
+	}
+	if (walker->left == 0) {
+		return false;
+	}
+	walker->left--;
+	return true;
 }
 
 /* Takes the descriptor. */
@@ -262,24 +298,22 @@ static bool walk_below(struct walker *walker, int fd, size_t len)
 	}
 	bool goes_on = ++walker->depth <= MOST_DEPTH;
 	for (const struct dirent *entry; goes_on && (entry = readdir(stream)) != NULL;) {
-		goes_on = walker->left > 0;
-		walker->left -= goes_on;
-		if (goes_on) {
-			goes_on = visit(walker, dirfd(stream), entry->d_name, len);
-		}
+		goes_on = may_visit(walker) && visit(walker, dirfd(stream), entry->d_name, len);
 	}
 	walker->depth--;
 	closedir(stream);
 	return goes_on;
 }
 
-bool bridge_tree_walk(const struct bridge_tree_walk *walk, int registry_fd)
+enum tree_end tree_walk(const struct tree_walk *walk, int registry_fd)
 {
 	struct walker walker = { .walk = walk, .left = walk->max_entries };
-	int fd = bridge_tree_open(registry_fd, ".", true);
+	int fd = tree_open(registry_fd, ".", true);
 	if (fd < 0) {
 		note_unseen(&walker, errno);
-		return true;
+		return TREE_WHOLE;
 	}
-	return walk_below(&walker, fd, 0);
+	return walk_below(&walker, fd, 0)        ? TREE_WHOLE
+		: walker.end == TREE_OUT_OF_TIME ? TREE_OUT_OF_TIME
+						 : TREE_MANY_ENTRIES;
 }

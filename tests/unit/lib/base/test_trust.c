@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/base/trust.h"
+#include "lib/base/trust.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/rights.h"

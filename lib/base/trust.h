@@ -3,8 +3,8 @@
  * can change everything anyway. All other users are strangers. The agent does not read files that a
  * stranger could have written.
  */
-#ifndef AGENT_BASE_TRUST_H
-#define AGENT_BASE_TRUST_H
+#ifndef LIB_BASE_TRUST_H
+#define LIB_BASE_TRUST_H
 
 #include <stdbool.h>
 #include <sys/stat.h>

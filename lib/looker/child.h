@@ -1,0 +1,35 @@
+/*
+ * A looker: a process that does the file calls below directories that strangers can open, so that
+ * its caller need not.
+ *
+ * A user who may read a directory can hold its lock in the kernel for as long as he likes, with
+ * getdents64() into memory whose page nobody provides. Every call that looks up, makes or reads a
+ * name there then waits in the kernel, and no signal ends it. So these calls are a child's, which
+ * is given up when it does not answer: its caller's loop goes on, and starts another one.
+ *
+ * The looker has its socket alone, and no copy of any other descriptor of the agent, since it may
+ * outlive the agent: it would keep its locks.
+ */
+#ifndef LIB_LOOKER_CHILD_H
+#define LIB_LOOKER_CHILD_H
+
+#include <sys/types.h>
+
+#include "lib/base/err.h"
+
+#define LOOKER_PROGRAM "berth-looker"
+
+/*
+ * Opens the program; close() it. It is kept open, so that every looker is of the caller's own
+ * build.
+ */
+int looker_program_open(struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(1);
+
+/*
+ * Starts one: its process id, and in *ret_socket the caller's end, which does not block. The end of
+ * the other end is the end of the process.
+ */
+pid_t looker_child_start(int program, int *ret_socket, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+#endif
