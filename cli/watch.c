@@ -306,8 +306,12 @@ static int follow(struct watching *watching)
 		(options->timeout_ms ? options->timeout_ms : FIRST_ANSWER_MS);
 	while (watching->status < 0) {
 		if (!watching->subscribed && clock_monotonic_ms() >= first_answer_ms) {
-			berth_watch_trouble(watching->watch, &failure);
-			return output_failure(&failure);
+			int code = berth_watch_trouble(watching->watch, &failure);
+			if (code != BERTH_TIMEOUT || options->timeout_ms) {
+				return output_failure(&failure);
+			}
+			fprintf(stderr, "note: %s\n", failure.message);
+			first_answer_ms = clock_monotonic_ms() + FIRST_ANSWER_MS;
 		}
 		if (berth_dispatch(watching->cli->berth, patience_ms(watching, first_answer_ms),
 			    &failure) != 0) {

@@ -351,7 +351,10 @@ typedef void berth_on_event(void *context, const struct berth_event *event);
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure);
 
-/* 0 while events are flowing; else why they are not, in `failure` too. Does not wait. */
+/*
+ * 0 while events are flowing; else why they are not, in `failure` too: BERTH_TIMEOUT, what it
+ * covers is being read for the first time. Does not wait.
+ */
 int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *failure);
 
 /* Accepts NULL; may be called from the callback. */

@@ -5,13 +5,14 @@
 #include <sys/random.h>
 
 #include "lib/base/hash.h"
+#include "lib/base/share.h"
 #include "lib/program/memory.h"
 #include "lib/render/failover.h"
 #include "xds/log.h"
 #include "xds/name.h"
 #include "xds/side.h"
 
-enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20 };
+enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20, FULL_AGAIN_MS = 1000, FULL_AT_ONCE = 256 };
 
 struct follow {
 	struct follow *next_in_bucket;
@@ -22,6 +23,7 @@ struct follow {
 	struct follow_quota *quota; /* of who made it; or NULL */
 	struct side *sides;         /* as many as the world has roots */
 	struct failover failover;
+	struct list full; /* on world->full: tried again when there is room */
 	struct list hold; /* on world->holding while a decision is due */
 	int64_t hold_due_ms;
 	struct list users;
@@ -54,6 +56,8 @@ struct world {
 	size_t count;
 	struct list changed; /* followed names whose trees have changed */
 	struct list idle;    /* the longest one first */
+	struct list full;
+	int64_t retried_ms;
 	struct list holding;
 	struct list users; /* struct world_user */
 	struct serve *serves;
@@ -110,7 +114,7 @@ struct world *world_create(const struct world_options *options)
 	while (options->serve[count]) {
 		count++;
 	}
-	world->trees = trees_create(options->berth);
+	world->trees = trees_create(options->berth, options->max_streams);
 	world->domain = memory_text(options->domain, strlen(options->domain));
 	world->zone = options->zone ? memory_text(options->zone, strlen(options->zone)) : NULL;
 	add_roots(world, options);
@@ -121,6 +125,7 @@ struct world *world_create(const struct world_options *options)
 	}
 	list_init(&world->changed);
 	list_init(&world->idle);
+	list_init(&world->full);
 	list_init(&world->holding);
 	list_init(&world->users);
 	world->seed = HASH_INIT;
@@ -145,6 +150,7 @@ static void destroy_follow(struct follow *follow)
 	if (follow->quota) {
 		follow->quota->names--;
 	}
+	list_remove(&follow->full);
 	for (size_t i = 0; i < world->root_count; i++) {
 		side_finish(&follow->sides[i]);
 	}
@@ -325,6 +331,7 @@ static bool read_again(struct follow *follow, int64_t now_ms)
 	struct assignment set;
 	bool confirmed;
 	assignment_init(&set);
+	list_remove(&follow->full);
 	bool changed = read_set(follow, &set, &confirmed, now_ms) &&
 		may_replace(follow, &set, confirmed);
 	if (changed && set.left_out > 0 && set.left_out != follow->assignment.left_out) {
@@ -342,6 +349,9 @@ static bool read_again(struct follow *follow, int64_t now_ms)
 		follow->encoded = NULL;
 	} else {
 		assignment_finish(&set);
+	}
+	if (follow_is_full(follow)) {
+		list_append(&follow->world->full, &follow->full);
 	}
 	return changed;
 }
@@ -378,23 +388,30 @@ static void tell_users(struct follow *follow)
 
 static void observe_sides(struct follow *follow)
 {
+	struct tree_quota *quota = follow->quota ? &follow->quota->trees : NULL;
 	const struct world *world = follow->world;
 	const struct tree_observer observer = { .on_change = on_tree_change, .context = follow };
 	follow->sides = memory_zeroed(world->root_count, sizeof(*follow->sides));
 	for (size_t i = 0; i < world->root_count; i++) {
-		side_init(&follow->sides[i], world->trees, follow->name, world->domain,
+		side_init(&follow->sides[i], world->trees, quota, follow->name, world->domain,
 			world->roots[i], &observer);
 	}
 }
 
-static struct follow *create_follow(struct world *world, const char *name, size_t len)
+static struct follow *create_follow(
+	struct world *world, struct follow_quota *quota, const char *name, size_t len)
 {
 	struct follow **bucket = bucket_of(world, name, len);
 	struct follow *follow = memory_zeroed(1, sizeof(*follow) + len + 1);
 	follow->world = world;
+	follow->quota = quota;
+	if (quota) {
+		quota->names++;
+	}
 	memcpy(follow->name, name, len);
 	list_init(&follow->link);
 	list_init(&follow->idle);
+	list_init(&follow->full);
 	list_init(&follow->hold);
 	list_init(&follow->users);
 	assignment_init(&follow->assignment);
@@ -415,25 +432,53 @@ static struct follow *find_follow(struct world *world, const char *name, size_t 
 	return at;
 }
 
+/*
+ * A name that nobody asks for any more gives way: one of the same quota, since that may have its
+ * share, or any when all is taken. False: there is none.
+ */
+static bool make_room(struct world *world, const struct follow_quota *quota)
+{
+	bool any = world->count >= FOLLOW_NAMES_MAX || trees_are_full(world->trees);
+	for (struct list *at = world->idle.next; at != &world->idle; at = at->next) {
+		struct follow *follow = LIST_ITEM(at, struct follow, idle);
+		if (any || follow->quota == quota) {
+			destroy_follow(follow);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool may_follow(const struct world *world, const struct follow_quota *quota)
+{
+	return share_allows(quota ? quota->names : 0, world->count, FOLLOW_NAMES_MAX);
+}
+
+/* NULL: there is no room. */
+static struct follow *try_to_follow(
+	struct world *world, struct follow_quota *quota, const char *name, size_t len)
+{
+	struct follow *follow = may_follow(world, quota) ? create_follow(world, quota, name, len)
+							 : NULL;
+	if (follow && follow_is_full(follow)) {
+		destroy_follow(follow);
+		return NULL;
+	}
+	return follow;
+}
+
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len)
 {
 	struct follow *follow = find_follow(world, name, len);
 	struct follow_quota *quota = user->owner->quota;
 	user->follow = NULL;
 	list_init(&user->link);
+	do {
+		follow = follow ? follow : try_to_follow(world, quota, name, len);
+	} while (!follow && make_room(world, quota));
 	if (!follow) {
-		if (world->count >= FOLLOW_NAMES_MAX && first_idle(world)) {
-			destroy_follow(first_idle(world));
-		}
-		if (world->count >= FOLLOW_NAMES_MAX || (quota && quota->names >= quota->most)) {
-			world->refused++;
-			return false;
-		}
-		follow = create_follow(world, name, len);
-		follow->quota = quota;
-		if (quota) {
-			quota->names++;
-		}
+		world->refused++;
+		return false;
 	}
 	list_remove(&follow->idle);
 	list_append(&follow->users, &user->link);
@@ -463,6 +508,15 @@ const char *follow_name(const struct follow *follow)
 bool follow_known(const struct follow *follow)
 {
 	return follow->known;
+}
+
+bool follow_is_full(const struct follow *follow)
+{
+	bool full = false;
+	for (size_t i = 0; i < follow->world->root_count && !full; i++) {
+		full = side_is_full(&follow->sides[i]);
+	}
+	return full;
 }
 
 bool follow_whole(const struct follow *follow)
@@ -530,7 +584,7 @@ void world_observe(struct world *world, struct world_user *user)
 		struct berth_failure failure;
 		if (!serve->observer.tree &&
 			tree_observe(world->trees, &serve->observer, serve->path, serve->recursive,
-				&failure) != 0) {
+				NULL, &failure) != 0) {
 			log_line("error", "%s: %s", serve->path, failure.message);
 		}
 	}
@@ -652,12 +706,27 @@ static void mark_due(struct world *world, int64_t now_ms)
 	}
 }
 
+/* Once a second, and a few at a time: each may need a stream. */
+static void retry_full(struct world *world, int64_t now_ms)
+{
+	if (now_ms - world->retried_ms < FULL_AGAIN_MS) {
+		return;
+	}
+	world->retried_ms = now_ms;
+	for (int i = 0; i < FULL_AT_ONCE && !list_empty(&world->full); i++) {
+		struct follow *follow = LIST_ITEM(world->full.next, struct follow, full);
+		list_remove(&follow->full);
+		mark_changed(follow);
+	}
+}
+
 void world_update(struct world *world, int64_t now_ms)
 {
 	if (world->serve_changed) {
 		update_names(world);
 	}
 	mark_due(world, now_ms);
+	retry_full(world, now_ms);
 	while (!list_empty(&world->changed)) {
 		struct follow *follow = LIST_ITEM(world->changed.next, struct follow, link);
 		list_remove(&follow->link);

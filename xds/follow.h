@@ -26,6 +26,9 @@
 
 enum { FOLLOW_NAMES_MAX = 8192, FOLLOW_LINGER_MS = 60000 };
 
+/* The answer to a client for whose name there is no room. */
+#define FOLLOW_FULL "full: no more names for this client, or no more streams of the agent"
+
 struct world;
 struct follow;
 
@@ -43,6 +46,7 @@ struct world_options {
 	int64_t failover_hold_ms;
 	/* Paths, each with or without a trailing / and two asterisks; ends with NULL. */
 	const char *const *serve;
+	size_t max_streams; /* that the agent grants */
 };
 
 struct world_counts {
@@ -50,13 +54,16 @@ struct world_counts {
 	size_t streams;     /* to the agent */
 	size_t left_out;    /* addresses in all sets that cannot be sent */
 	uint64_t encodings; /* of sets of endpoints, so far */
-	uint64_t refused;   /* names beyond FOLLOW_NAMES_MAX, so far */
+	uint64_t refused;   /* names for which there was no room, so far */
 };
 
-/* How many names somebody makes the world follow. It has to stay until `names` is 0 again. */
+/*
+ * How many names, and streams of the agent, somebody makes the world follow: of both no more than
+ * three times as many as are free. It has to stay until both are 0 again.
+ */
 struct follow_quota {
 	size_t names;
-	size_t most;
+	struct tree_quota trees;
 };
 
 struct follow_user;
@@ -102,13 +109,18 @@ int world_trouble(const struct world *world, struct berth_failure *ret_failure);
 
 /* ---- names ---- */
 
-/* Begins to follow a name. False: there are too many, or too many of the user's quota. */
+/*
+ * Begins to follow a name. False: there are too many names or streams, or the user's quota has its
+ * share of them.
+ */
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len);
 /* Harmless for a user without a name. */
 void follow_release(struct follow_user *user, int64_t now_ms);
 
 const char *follow_name(const struct follow *follow);
 bool follow_known(const struct follow *follow);
+/* It is not known for want of a stream of the agent, not because the registry is away. */
+bool follow_is_full(const struct follow *follow);
 /* False while a further path that the set needs has not been confirmed. */
 bool follow_whole(const struct follow *follow);
 /*

@@ -34,6 +34,7 @@ struct options {
 	size_t failover_count;
 	unsigned failover_hold_ms;
 	unsigned min_instances;
+	unsigned streams;
 	const char *dump;
 	int status_fd;
 };
@@ -55,6 +56,8 @@ static const char help[] =
 	"                       too little before it; several, the best first\n"
 	"  --failover-hold MS   how long there must be enough before it goes again [10000]\n"
 	"  --min-instances N    a set with fewer stays as it was [1]\n"
+	"  --streams N          of the agent, to follow names with: what it grants to one client\n"
+	"                       [7500]\n"
 	"  --dump NAME          print what clients of NAME would get, and exit\n"
 	"  --help, --version\n"
 	"\n"
@@ -70,6 +73,7 @@ enum option_code {
 	OPTION_FAILOVER,
 	OPTION_FAILOVER_HOLD,
 	OPTION_MIN_INSTANCES,
+	OPTION_STREAMS,
 	OPTION_DUMP,
 	OPTION_STATUS_FD,
 	OPTION_HELP,
@@ -86,6 +90,7 @@ static const struct option long_options[] = {
 	{ "failover", required_argument, NULL, OPTION_FAILOVER },
 	{ "failover-hold", required_argument, NULL, OPTION_FAILOVER_HOLD },
 	{ "min-instances", required_argument, NULL, OPTION_MIN_INSTANCES },
+	{ "streams", required_argument, NULL, OPTION_STREAMS },
 	{ "dump", required_argument, NULL, OPTION_DUMP },
 	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
 	{ "help", no_argument, NULL, OPTION_HELP },
@@ -191,6 +196,8 @@ static int take_option(struct options *options, int option, const char *value)
 		return read_number("--failover-hold", value, 86400000, &options->failover_hold_ms);
 	case OPTION_MIN_INSTANCES:
 		return read_number("--min-instances", value, 1000000, &options->min_instances);
+	case OPTION_STREAMS:
+		return read_number("--streams", value, 1000000, &options->streams);
 	case OPTION_DUMP:
 		options->dump = value;
 		break;
@@ -213,9 +220,11 @@ static int take_option(struct options *options, int option, const char *value)
 static int read_options(struct options *options, int argc, char **argv)
 {
 	int option;
-	*options = (struct options){
-		.domain = "berth", .failover_hold_ms = 10000, .min_instances = 1, .status_fd = -1
-	};
+	*options = (struct options){ .domain = "berth",
+		.failover_hold_ms = 10000,
+		.min_instances = 1,
+		.streams = 7500,
+		.status_fd = -1 };
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		int status = take_option(options, option, optarg);
 		if (status != 0) {
@@ -314,13 +323,15 @@ int main(int argc, char **argv)
 		log_line("error", "%s", failure.message);
 		return EXIT_FAILURE;
 	}
+	size_t files = server_streams_max();
 	const struct world_options world_options = { .berth = berth,
 		.domain = options.domain,
 		.zone = options.zone,
 		.failover = options.failover,
 		.failover_hold_ms = options.failover_hold_ms,
 		.min_instances = options.min_instances,
-		.serve = options.serve };
+		.serve = options.serve,
+		.max_streams = options.streams < files ? options.streams : files };
 	struct world *world = world_create(&world_options);
 	if (options.dump) {
 		status = dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS);

@@ -118,7 +118,7 @@ static void add_name(struct rest *rest, const json_t *name)
 	if (follow_take(rest->world, user, text, strlen(text))) {
 		rest->count++;
 	} else {
-		err_set(&rest->err, BERTH_LIMIT_EXCEEDED, "too many names are followed already");
+		err_set(&rest->err, BERTH_LIMIT_EXCEEDED, FOLLOW_FULL);
 	}
 }
 
@@ -228,6 +228,15 @@ static void write_resources(struct rest *rest, struct writing *writing)
 	}
 }
 
+static bool is_full(const struct rest *rest)
+{
+	bool full = false;
+	for (size_t i = 0; i < rest->count && !full; i++) {
+		full = follow_is_full(rest->users[i].follow);
+	}
+	return full;
+}
+
 int rest_write(struct rest *rest, struct buffer *out)
 {
 	enum { BAD_REQUEST = 400, AWAY = 503, UNCHANGED = 304, GOOD = 200 };
@@ -246,8 +255,15 @@ int rest_write(struct rest *rest, struct buffer *out)
 		return BAD_REQUEST;
 	}
 	if (writing.count == 0 && !(rest->all && all_known(rest))) {
+		struct berth_failure failure;
+		bool troubled = world_trouble(rest->world, &failure) != 0;
 		buffer_clear(out);
-		buffer_append_text(out, "the registry is away, and nothing is known of this yet\n");
+		if (is_full(rest)) {
+			buffer_append_text(out, FOLLOW_FULL "\n");
+		} else {
+			buffer_printf(out, "nothing is known of this yet: %s\n",
+				troubled ? failure.message : "it is read");
+		}
 		return AWAY;
 	}
 	discovery_write_version(version, writing.hash);

@@ -517,8 +517,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 
 /* ---- life ---- */
 
-/* Half of the descriptors are for streams of the agent. */
-size_t server_connections_max(void)
+size_t server_streams_max(void)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -527,8 +526,13 @@ size_t server_connections_max(void)
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	rlim_t half = limit.rlim_cur / 2;
-	return half < CONNECTIONS_MAX ? (size_t)half : CONNECTIONS_MAX;
+	return limit.rlim_cur / 2;
+}
+
+size_t server_connections_max(void)
+{
+	size_t half = server_streams_max();
+	return half < CONNECTIONS_MAX ? half : CONNECTIONS_MAX;
 }
 
 struct server *server_create(const struct server_options *options)

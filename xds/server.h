@@ -22,6 +22,8 @@ struct server_options {
 
 /* How many connections there can be at a time. Raises the limit of open files. */
 size_t server_connections_max(void);
+/* How many streams of the agent: half of the open files are for them. */
+size_t server_streams_max(void);
 
 struct server *server_create(const struct server_options *options);
 /* Takes the descriptor of a listening socket. */

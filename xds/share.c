@@ -83,7 +83,8 @@ static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
 		link = link->next;
 		if (memcmp(share->key, key, KEY_BYTES) == 0) {
 			found = share;
-		} else if (share->connections == 0 && share->quota.names == 0) {
+		} else if (share->connections == 0 && share->quota.names == 0 &&
+			share->quota.trees.streams == 0) {
 			forget(share);
 		}
 	}
@@ -98,7 +99,6 @@ struct share *share_join(struct shares *shares, int fd)
 	if (!share) {
 		share = memory_zeroed(1, sizeof(*share));
 		share->shares = shares;
-		share->quota.most = SHARE_NAMES;
 		memcpy(share->key, key, KEY_BYTES);
 		list_append(&shares->all, &share->link);
 	}

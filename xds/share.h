@@ -4,8 +4,8 @@
  * so that a thousand of them leave the others theirs. Pure: the time is passed in.
  *
  *   connections  three quarters of all
- *   names        it makes the world follow three quarters of all (follow.h); a name that is
- *                followed already costs nothing
+ *   names        and the streams of the agent that it makes the world follow: three times as many
+ *                as are free (follow.h); a name that is followed already costs nothing
  *   memory       for what it has sent in part, for its subscriptions, and for what it has not read;
  *                that of all clients is bounded, too
  *   work         half of the program's time, after a burst: beyond that it is not listened to for a
@@ -24,7 +24,6 @@
 enum {
 	SHARE_BYTES = 64 << 20,
 	SHARE_ALL_BYTES = 256 << 20,
-	SHARE_NAMES = FOLLOW_NAMES_MAX / 4 * 3,
 	SHARE_BURST_US = 200000,
 	SHARE_DEBT_US = SHARE_BURST_US + 1000000 /* at most: it waits for two seconds, no longer */
 };

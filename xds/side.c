@@ -17,7 +17,9 @@ static void observe(
 	struct side *side, struct tree_observer *observer, const char *path, enum name_shape shape)
 {
 	struct berth_failure failure;
-	if (tree_observe(side->trees, observer, path, shape != NAME_NODE, &failure) != 0) {
+	int code = tree_observe(
+		side->trees, observer, path, shape != NAME_NODE, side->quota, &failure);
+	if (code != 0 && code != BERTH_LIMIT_EXCEEDED) {
 		log_line("error", "%s: %s", path, failure.message);
 	}
 }
@@ -39,24 +41,36 @@ static bool guard_stands(const struct side *side, size_t index)
 	return stands;
 }
 
-void side_init(struct side *side, struct trees *trees, const char *name, const char *domain,
-	const char *root, const struct tree_observer *observer)
+/* The observer that says whether the other one is needed. */
+static const struct tree_observer *first_observer(const struct side *side, size_t index)
 {
-	*side = (struct side){ .trees = trees };
+	return side->meaning.places[index].guard_len > 0 ? &side->places[index].guard
+							 : &side->places[index].self;
+}
+
+static void observe_first(struct side *side, size_t index)
+{
+	const struct name_place *place = &side->meaning.places[index];
+	if (place->guard_len > 0) {
+		observe_guard(side, index);
+	} else {
+		observe(side, &side->places[index].self, place->path, place->shape);
+	}
+}
+
+void side_init(struct side *side, struct trees *trees, struct tree_quota *quota, const char *name,
+	const char *domain, const char *root, const struct tree_observer *observer)
+{
+	*side = (struct side){ .trees = trees, .quota = quota };
 	name_read(&side->meaning, name, domain);
 	name_meaning_below(&side->meaning, root);
 	side->places = memory_zeroed(side->meaning.count, sizeof(*side->places));
 	for (size_t i = 0; i < side->meaning.count; i++) {
-		const struct name_place *place = &side->meaning.places[i];
 		side->places[i].guard = *observer;
 		side->places[i].self = *observer;
 		list_init(&side->places[i].guard.link);
 		list_init(&side->places[i].self.link);
-		if (place->guard_len > 0) {
-			observe_guard(side, i);
-		} else {
-			observe(side, &side->places[i].self, place->path, place->shape);
-		}
+		observe_first(side, i);
 	}
 }
 
@@ -68,6 +82,24 @@ void side_finish(struct side *side)
 	}
 	free(side->places);
 	name_meaning_finish(&side->meaning);
+}
+
+static bool is_refused(const struct tree_observer *observer)
+{
+	return !observer->tree || tree_is_refused(observer->tree);
+}
+
+bool side_is_full(const struct side *side)
+{
+	bool full = false;
+	for (size_t i = 0; i < side->meaning.count && !full; i++) {
+		const struct tree_observer *first = first_observer(side, i);
+		const struct tree_observer *self = &side->places[i].self;
+		full = is_refused(first) ||
+			(first != self && tree_state(first->tree) != TREE_LOADING &&
+				guard_stands(side, i) && is_refused(self));
+	}
+	return full;
 }
 
 bool side_concerns(const struct side *side, const char *path)
@@ -115,6 +147,9 @@ static bool place_loaded(
 {
 	const struct name_place *place = &side->meaning.places[index];
 	*ret_tree = NULL;
+	if (!first_observer(side, index)->tree) {
+		observe_first(side, index);
+	}
 	if (place->guard_len > 0) {
 		if (!is_loaded(&side->places[index].guard, confirmed)) {
 			return false;

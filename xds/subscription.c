@@ -249,9 +249,11 @@ static bool may_be_all(const struct kind *kind)
 
 static int too_many(const struct kind *kind, struct err *err)
 {
-	return err_set(err, BERTH_LIMIT_EXCEEDED,
-		"too many names: a subscription has %d %s at most, all together %d",
-		DISCOVERY_NAMES_MAX, resource_word(kind->type), FOLLOW_NAMES_MAX);
+	return kind->count < DISCOVERY_NAMES_MAX
+		? err_set(err, BERTH_LIMIT_EXCEEDED, FOLLOW_FULL)
+		: err_set(err, BERTH_LIMIT_EXCEEDED,
+			  "too many names: a subscription has %d %s at most", DISCOVERY_NAMES_MAX,
+			  resource_word(kind->type));
 }
 
 /* State of the world: the request's names take the place of those before. */

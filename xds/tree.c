@@ -6,6 +6,7 @@
 #include "lib/base/json_wide.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/base/share.h"
 #include "lib/program/memory.h"
 
 struct node {
@@ -17,6 +18,9 @@ struct tree {
 	struct list link; /* of the trees */
 	bool recursive;
 	enum tree_state state;
+	bool refused;
+	struct trees *trees;
+	struct tree_quota *quota; /* of who made it; or NULL */
 	struct berth_watch *watch;
 	struct node *nodes; /* sorted by path */
 	size_t count;
@@ -28,6 +32,9 @@ struct tree {
 struct trees {
 	struct berth *berth;
 	struct list all;
+	size_t count;
+	size_t most;
+	size_t refused;
 };
 
 #define TREE(item) LIST_ITEM(item, struct tree, link)
@@ -154,9 +161,23 @@ static void tell(struct tree *tree, const char *path)
 	}
 }
 
+static void set_refused(struct tree *tree, bool refused)
+{
+	tree->trees->refused += refused;
+	tree->trees->refused -= tree->refused;
+	tree->refused = refused;
+}
+
 static void on_event(void *context, const struct berth_event *event)
 {
 	struct tree *tree = context;
+	struct berth_failure failure;
+	if (event->type == BERTH_EVENT_LOST) {
+		set_refused(
+			tree, berth_watch_trouble(tree->watch, &failure) == BERTH_LIMIT_EXCEEDED);
+	} else if (event->type == BERTH_EVENT_SUBSCRIBED || event->type == BERTH_EVENT_RESYNC) {
+		set_refused(tree, false);
+	}
 	switch (event->type) {
 	case BERTH_EVENT_SUBSCRIBED:
 	case BERTH_EVENT_RESYNC:
@@ -182,10 +203,11 @@ static void on_event(void *context, const struct berth_event *event)
 
 /* ---- trees ---- */
 
-struct trees *trees_create(struct berth *berth)
+struct trees *trees_create(struct berth *berth, size_t most)
 {
 	struct trees *trees = memory_zeroed(1, sizeof(*trees));
 	trees->berth = berth;
+	trees->most = most;
 	list_init(&trees->all);
 	return trees;
 }
@@ -197,7 +219,18 @@ void trees_destroy(struct trees *trees)
 
 size_t trees_count(const struct trees *trees)
 {
-	return list_count(&trees->all);
+	return trees->count;
+}
+
+static size_t granted(const struct trees *trees)
+{
+	size_t flowing = trees->count - trees->refused;
+	return trees->refused > 0 && flowing < trees->most ? flowing : trees->most;
+}
+
+bool trees_are_full(const struct trees *trees)
+{
+	return trees->count >= granted(trees);
 }
 
 int trees_trouble(const struct trees *trees, struct berth_failure *ret_failure)
@@ -226,18 +259,39 @@ static struct tree *find_tree(struct trees *trees, const char *path, bool recurs
 static void destroy_tree(struct tree *tree)
 {
 	berth_unwatch(tree->watch);
+	set_refused(tree, false);
+	tree->trees->count--;
+	if (tree->quota) {
+		tree->quota->streams--;
+	}
 	list_remove(&tree->link);
 	remove_all(tree);
 	free(tree->nodes);
 	free(tree);
 }
 
-static struct tree *create_tree(
-	struct trees *trees, const char *path, bool recursive, struct berth_failure *failure)
+static bool may_create(const struct trees *trees, const struct tree_quota *quota)
 {
+	return !quota || share_allows(quota->streams, trees->count, granted(trees));
+}
+
+static struct tree *create_tree(struct trees *trees, const char *path, bool recursive,
+	struct tree_quota *quota, struct berth_failure *failure)
+{
+	if (!may_create(trees, quota)) {
+		*failure = (struct berth_failure){ .code = BERTH_LIMIT_EXCEEDED,
+			.message = "no stream of the agent is left for this client" };
+		return NULL;
+	}
 	struct tree *tree = memory_zeroed(1, sizeof(*tree) + strlen(path) + 1);
 	strcpy(tree->path, path);
 	tree->recursive = recursive;
+	tree->trees = trees;
+	tree->quota = quota;
+	if (quota) {
+		quota->streams++;
+	}
+	trees->count++;
 	list_init(&tree->observers);
 	list_append(&trees->all, &tree->link);
 	if (berth_watch(trees->berth, path, recursive, on_event, tree, &tree->watch, failure)) {
@@ -248,11 +302,11 @@ static struct tree *create_tree(
 }
 
 int tree_observe(struct trees *trees, struct tree_observer *observer, const char *path,
-	bool recursive, struct berth_failure *failure)
+	bool recursive, struct tree_quota *quota, struct berth_failure *failure)
 {
 	struct tree *tree = find_tree(trees, path, recursive);
 	if (!tree) {
-		tree = create_tree(trees, path, recursive, failure);
+		tree = create_tree(trees, path, recursive, quota, failure);
 	}
 	observer->tree = tree;
 	if (!tree) {
@@ -278,6 +332,11 @@ void tree_unobserve(struct tree_observer *observer)
 enum tree_state tree_state(const struct tree *tree)
 {
 	return tree->state;
+}
+
+bool tree_is_refused(const struct tree *tree)
+{
+	return tree->refused;
 }
 
 bool tree_find(const struct tree *tree, const char *path, const struct member **ret_member)

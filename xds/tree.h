@@ -32,8 +32,16 @@ struct tree_observer {
 	void *context;
 };
 
-/* The handle is borrowed, and driven by the caller. */
-struct trees *trees_create(struct berth *berth);
+/* Somebody who makes streams begin. It has to stay until `streams` is 0 again. */
+struct tree_quota {
+	size_t streams;
+};
+
+/*
+ * The handle is borrowed, and driven by the caller. `most`: the streams that the agent grants; when
+ * it refuses one, there are fewer.
+ */
+struct trees *trees_create(struct berth *berth, size_t most);
 /* Without observers. */
 void trees_destroy(struct trees *trees);
 /* The number of streams. */
@@ -41,16 +49,22 @@ size_t trees_count(const struct trees *trees);
 /* 0 while all streams flow; else why one does not. */
 int trees_trouble(const struct trees *trees, struct berth_failure *ret_failure);
 
+/* No client gets another stream. */
+bool trees_are_full(const struct trees *trees);
+
 /*
  * Begins to observe a path, or with `recursive` all at and below it: by a tree that covers it, or
- * by a new one. 0, or the failure of berth_watch().
+ * by a new one. 0, or the failure of berth_watch(); LIMIT_EXCEEDED: the quota (NULL: without bound)
+ * has its share of the streams.
  */
 int tree_observe(struct trees *trees, struct tree_observer *observer, const char *path,
-	bool recursive, struct berth_failure *failure);
+	bool recursive, struct tree_quota *quota, struct berth_failure *failure);
 /* Harmless for an observer without a tree. */
 void tree_unobserve(struct tree_observer *observer);
 
 enum tree_state tree_state(const struct tree *tree);
+/* The agent has refused its stream, which is tried again: it has no more for us. */
+bool tree_is_refused(const struct tree *tree);
 
 /* Whether the node exists; *ret_member (may be NULL) is NULL for one without a record. */
 bool tree_find(const struct tree *tree, const char *path, const struct member **ret_member);

@@ -232,19 +232,28 @@ static void on_poll_over(struct api_poll *poll)
 	answer_poll(lookup, answer, source_if_confirmed(cache, &lookup->query, answer, HIT));
 }
 
+/* It counts as a watcher from now on. False: it has failed, and is gone. */
+static bool begin_poll(struct lookup *lookup)
+{
+	struct err err = ERR_INIT;
+	if (api_poll_begin(&lookup->poll, lookup->api, lookup->request, on_poll_over, &err)) {
+		fail(lookup, &err);
+		return false;
+	}
+	http_end_search(lookup->request);
+	stop_waiting(lookup);
+	timer_stop(&lookup->timer);
+	return true;
+}
+
 /* The client has this answer and waits for the next. */
 static void poll(struct lookup *lookup, const char *etag)
 {
-	struct api *api = lookup->api;
 	struct err err = ERR_INIT;
-	if (api_poll_begin(&lookup->poll, api, lookup->request, on_poll_over, &err)) {
-		fail(lookup, &err);
+	if (!lookup->poll.api && !begin_poll(lookup)) {
 		return;
 	}
-	http_end_search(lookup->request); /* it counts as a watcher from now on */
 	strcpy(lookup->wait.unlike, etag);
-	stop_waiting(lookup); /* likewise */
-	timer_stop(&lookup->timer);
 	if (lookup->query.refresh) { /* the first answer was read for it */
 		lookup->query.refresh = false;
 		lookup->query.max_age_ms = -1;
@@ -262,11 +271,11 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	struct api *api = lookup->api;
 	if (!answer) {
 		fail(lookup, err);
+	} else if (api_poll_wanted(lookup->request, answer->etag)) {
+		poll(lookup, answer->etag);
 	} else if (lookup->poll.api) {
 		answer_poll(lookup, answer,
 			source_if_confirmed(lookup->cache, &lookup->query, answer, MISS));
-	} else if (api_poll_wanted(lookup->request, answer->etag)) {
-		poll(lookup, answer->etag);
 	} else {
 		answer_with(api, lookup->cache, lookup->request, &lookup->query, answer,
 			source_after_wait(lookup, answer), lookup->started);
@@ -298,9 +307,21 @@ static void give_up(struct lookup *lookup)
 	fail(lookup, &err);
 }
 
+/* A client with a wait of its own waits for the first answer, too, while the registry answers. */
 static void on_timeout(void *context)
 {
-	give_up(context);
+	struct lookup *lookup = context;
+	struct api *api = lookup->api;
+	struct cache *cache = lookup->cache;
+	int64_t now_ms = clock_monotonic_ms();
+	bool is_read = cache_registry_state(cache) == REGISTRY_CONNECTED &&
+		cache_heard_age_ms(cache, now_ms) < api->options.lookup_timeout_ms;
+	if (is_read && http_wait_seconds(lookup->request->prefer) > 0 &&
+		!cache_known(cache, &lookup->query, now_ms)) {
+		(void)begin_poll(lookup);
+	} else {
+		give_up(lookup);
+	}
 }
 
 /* The texts of a query are on the handler's stack: the lookup takes copies. */

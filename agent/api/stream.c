@@ -235,23 +235,26 @@ static void end_event(struct api_stream *stream, const char *type, struct buffer
 static void send_snapshot(struct api_stream *stream)
 {
 	struct buffer json;
-	const char *type = stream->sequence == 0 && !stream->resumes ? "SUBSCRIBED" : "RESYNC";
+	const char *type = !stream->begun && !stream->resumes ? "SUBSCRIBED" : "RESYNC";
+	bool stale = stream->source->is_stale && stream->source->is_stale(stream);
 	stream->state = API_STREAM_FOLLOWING;
 	begin_event(stream, type, clock_wall_s(), &json);
 	recent_restart(&stream->recent, stream->sequence);
-	if (stream->sequence == 1) {
+	if (!stream->begun) {
 		buffer_printf(&json,
 			",\"heartbeat_interval_seconds\":%g,\"stream_id\":\"%llx-%llx\"",
 			interval_s(stream->api), (unsigned long long)stream->api->epoch,
 			(unsigned long long)stream->id);
 	}
-	buffer_append_text(&json, ",\"snapshot\":");
+	stream->begun = true;
+	buffer_append_text(&json, stale ? ",\"stale\":true,\"snapshot\":" : ",\"snapshot\":");
 	stream->source->write_snapshot(stream, &json);
 	stream->queue_limit = QUEUE_BYTES + json.len;
 	stream->api->snapshot_bytes += json.len;
 	end_event(stream, type, &json);
-	if (stream->state == API_STREAM_FOLLOWING && stream->source->on_snapshot) {
-		stream->source->on_snapshot(stream);
+	if (stale) {
+		char heard[API_STREAM_HEARD_BYTES];
+		api_stream_send(stream, "STALE", api_stream_heard(stream->cache, heard));
 	}
 }
 
@@ -382,6 +385,7 @@ static void begin_answer(struct api_stream *stream)
 {
 	struct http_stream_callbacks callbacks = { on_read, on_closed, stream };
 	struct api *api = stream->api;
+	stream->answered = true;
 	schedule_beat(stream);
 	if (!timer_runs(&api->heartbeat)) {
 		schedule_heartbeat(api);
@@ -392,7 +396,26 @@ static void begin_answer(struct api_stream *stream)
 void api_stream_begin(struct api_stream *stream)
 {
 	stream->state = API_STREAM_BEHIND;
-	begin_answer(stream);
+	if (stream->answered) {
+		http_stream_wake(stream->request);
+	} else {
+		begin_answer(stream);
+	}
+}
+
+void api_stream_load(struct api_stream *stream, size_t read)
+{
+	char heard[API_STREAM_HEARD_BYTES];
+	char members[2 * API_STREAM_HEARD_BYTES];
+	const char *known = api_stream_heard(stream->cache, heard);
+	if (!stream->answered) {
+		begin_answer(stream);
+	}
+	if (stream->queue.len == 0) {
+		text_printf(members, sizeof(members), "\"loading\":%zu%s%s", read, known ? "," : "",
+			known ? known : "");
+		send_event(stream, "HEARTBEAT", clock_wall_s(), members);
+	}
 }
 
 static void leave_client(struct api_stream *stream)

@@ -4,6 +4,7 @@
  *
  *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
  *                        ^--------------------- too much is unread ---------------------'
+ *   LOADING --it takes long--> LOADING, with an answer: heartbeats say how far it is
  *   any --> ENDING (no further event; the connection is closed)
  *   FOLLOWING --the client has gone--> PARKED --it comes again--> FOLLOWING
  *   PARKED --its source is refused--> ENDING
@@ -34,8 +35,8 @@ struct api_stream_source {
 	bool (*is_ready)(const struct api_stream *stream);
 	/* Appends the snapshot as a JSON value. */
 	void (*write_snapshot)(struct api_stream *stream, struct buffer *out);
-	/* Behind the snapshot; may be NULL. */
-	void (*on_snapshot)(struct api_stream *stream);
+	/* The snapshot is not confirmed: STALE follows it. NULL: it always is. */
+	bool (*is_stale)(const struct api_stream *stream);
 	/* The client has gone; frees the stream. */
 	void (*on_closed)(struct api_stream *stream);
 };
@@ -58,7 +59,9 @@ struct api_stream {
 	struct recent recent;
 	struct list parked; /* on api->parked */
 	double parked_at;
-	bool resumes; /* its client has a picture: the first snapshot is a RESYNC */
+	bool resumes;  /* its client has a picture: the first snapshot is a RESYNC */
+	bool answered; /* it has a head, and perhaps heartbeats */
+	bool begun;    /* it has had a snapshot */
 	double due;
 	enum api_framing framing;
 	enum api_stream_state state;
@@ -73,8 +76,13 @@ struct api_stream {
 bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing);
 void api_stream_init(struct api_stream *stream, const struct api_stream_source *source,
 	struct api *api, struct http_request *request, enum api_framing framing);
-/* Begins the answer: the snapshot, then events. */
+/* Begins the answer, unless it has begun: the snapshot, then events. */
 void api_stream_begin(struct api_stream *stream);
+/*
+ * It loads for long: begins the answer, unless it has begun, and says how much has been read for
+ * it.
+ */
+void api_stream_load(struct api_stream *stream, size_t read);
 /*
  * Sends {"type","sequence","time", MEMBERS}; `members` is NULL or JSON text. A reader that is
  * behind gets a snapshot later.

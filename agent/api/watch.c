@@ -9,10 +9,13 @@
 
 /* GET /v1/watch: the stream of a path or of a tree, from an observer of the cache. */
 
+enum { AGAIN_MS = 5000 }; /* clients take ten seconds of silence for the end */
+
 struct watch {
 	struct api_stream stream; /* first */
 	struct cache_observer observer;
 	struct timer timeout; /* of loading */
+	size_t read;          /* of the observer, when it ran out last */
 };
 
 static struct watch *watch_of(const struct api_stream *stream)
@@ -37,12 +40,9 @@ static void write_snapshot(struct api_stream *stream, struct buffer *out)
 	cache_write_snapshot(&watch_of(stream)->observer, out);
 }
 
-static void on_snapshot(struct api_stream *stream)
+static bool is_stale(const struct api_stream *stream)
 {
-	if (watch_of(stream)->observer.state == CACHE_OBSERVER_STALE) {
-		char heard[API_STREAM_HEARD_BYTES];
-		api_stream_send(stream, "STALE", api_stream_heard(stream->cache, heard));
-	}
+	return watch_of(stream)->observer.state == CACHE_OBSERVER_STALE;
 }
 
 static void on_closed(struct api_stream *stream)
@@ -57,7 +57,7 @@ static void on_closed(struct api_stream *stream)
 	free(watch);
 }
 
-static const struct api_stream_source source = { name, is_ready, write_snapshot, on_snapshot,
+static const struct api_stream_source source = { name, is_ready, write_snapshot, is_stale,
 	on_closed };
 
 /* ---- from the cache ---- */
@@ -102,21 +102,36 @@ static void on_refused(void *context, const struct err *err)
 {
 	struct watch *watch = context;
 	struct http_request *request = watch->stream.request;
-	if (watch->stream.state == API_STREAM_LOADING) {
+	if (watch->stream.state == API_STREAM_LOADING && !watch->stream.answered) {
 		on_closed(&watch->stream);
-		api_problem(request, 503, err);
+		api_problem(request, err->code == BERTH_TIMEOUT ? 0 : 503, err);
 	} else {
 		api_stream_break(&watch->stream);
 	}
 }
 
+/* A tree of many nodes takes its time; a registry that answers nothing does not get more. */
 static void on_timeout(void *context)
 {
 	struct watch *watch = context;
+	enum registry_state state = cache_registry_state(watch->stream.cache);
 	struct err err = ERR_INIT;
-	err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
-		"the registry is %s, and not all of this is known",
-		registry_state_name(cache_registry_state(watch->stream.cache)));
+	if (state == REGISTRY_CONNECTED && watch->observer.read > watch->read) {
+		int64_t again_ms = watch->stream.api->options.lookup_timeout_ms;
+		watch->read = watch->observer.read;
+		timer_start(&watch->timeout, again_ms < AGAIN_MS ? again_ms : AGAIN_MS);
+		api_stream_load(&watch->stream, watch->read);
+		return;
+	}
+	if (state == REGISTRY_CONNECTED) {
+		err_set(&err, BERTH_TIMEOUT,
+			"the registry does not answer, and not all of this is known");
+	} else {
+		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
+			"the registry is %s, and not all of this is known",
+			registry_state_name(state));
+	}
+	cache_unobserve(&watch->observer);
 	on_refused(watch, &err);
 }
 

@@ -274,6 +274,7 @@ struct cache_observer {
 	struct list all_link;
 	struct list due_link;
 	size_t missing;
+	size_t read; /* nodes and lists that have come while it was LOADING */
 	enum cache_observer_state state;
 };
 

@@ -111,6 +111,7 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 	const size_t *arrived = context;
 	cache_work(observer->follow->turn, 1);
 	if (observer->state == CACHE_OBSERVER_LOADING) {
+		observer->read += *arrived;
 		if (observer->missing > *arrived) {
 			observer->missing -= *arrived;
 		} else {
@@ -418,6 +419,7 @@ void cache_follow_path(
 	observer->follow = follow;
 	observer->node = node;
 	observer->missing = 0;
+	observer->read = 0;
 	observer->state = CACHE_OBSERVER_LOADING;
 	list_init(&observer->link);
 	list_init(&observer->all_link);

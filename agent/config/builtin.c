@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/config/container_id.h"
 #include "lib/base/text.h"
 
-enum { HOST_NAME_BYTES = 256, CONTAINER_ID_DIGITS = 64 };
+enum { HOST_NAME_BYTES = 256 };
 
 static const char interface_prefix[] = "berth.ip.";
 
@@ -160,48 +161,7 @@ static int find_interface_ip(const char *name, char **ret_value, struct err *err
 	return 0;
 }
 
-static bool is_container_id(const char *text)
-{
-	int digits = 0;
-	while (isdigit((unsigned char)text[digits]) ||
-		(text[digits] >= 'a' && text[digits] <= 'f')) {
-		digits++;
-	}
-	return digits == CONTAINER_ID_DIGITS && !isalnum((unsigned char)text[digits]);
-}
-
-/*
- * True for text before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope",
- * "cri-containerd-ID.scope", "libpod-ID.scope") and in the sources of the mounts that Docker and
- * Podman make for /etc/hostname.
- */
-static bool is_container_place(const char *line, const char *id)
-{
-	static const char *const places[] = { "/docker/", "/containers/", "/overlay-containers/",
-		"docker-", "libpod-", "crio-", "cri-containerd-" };
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		size_t len = strlen(places[i]);
-		if ((size_t)(id - line) >= len && strncmp(id - len, places[i], len) == 0) {
-			return true;
-		}
-	}
-	return id > line && id[-1] == '/' && memmem(line, (size_t)(id - line), "/kubepods", 9);
-}
-
-char *config_container_id_from(const char *text)
-{
-	const char *line = text;
-	for (const char *at = text; *at; at++) {
-		if (*at == '\n') {
-			line = at + 1;
-		} else if (is_container_id(at) && is_container_place(line, at)) {
-			return allocate_bytes(at, CONTAINER_ID_DIGITS);
-		}
-	}
-	return NULL;
-}
-
-static char *container_id_in(const char *path)
+static char *container_id_in(const char *path, char *(*find)(const char *text))
 {
 	FILE *stream = fopen(path, "re");
 	char *text = NULL;
@@ -209,7 +169,7 @@ static char *container_id_in(const char *path)
 	char *found = NULL;
 	/* Neither file can hold a NUL byte: this reads all of it. */
 	if (stream && getdelim(&text, &size, '\0', stream) > 0) {
-		found = config_container_id_from(text);
+		found = find(text);
 	}
 	free(text);
 	if (stream) {
@@ -222,9 +182,11 @@ static char *container_id_in(const char *path)
 static int find_container_id(const char *name, char **ret_value, struct err *err)
 {
 	const char *given = getenv("CONTAINER_ID");
-	char *found = given && *given ? allocate_text(given) : container_id_in("/proc/self/cgroup");
+	char *found = given && *given
+		? allocate_text(given)
+		: container_id_in("/proc/self/cgroup", container_id_of_cgroup);
 	if (!found) {
-		found = container_id_in("/proc/self/mountinfo");
+		found = container_id_in("/proc/self/mountinfo", container_id_of_mounts);
 	}
 	if (!found) {
 		return err_set(err, BERTH_FAILED,

@@ -32,12 +32,6 @@ void config_builtin_each(const char *text,
 /* True for a name that is there on some machine, if not on this. */
 bool config_builtin_known(const char *name);
 
-/*
- * The container's id from the text of /proc/self/cgroup or /proc/self/mountinfo; malloc'ed, or NULL
- * when it shows none.
- */
-char *config_container_id_from(const char *text);
-
 /* The host name up to its first dot, lower-cased; malloc'ed. */
 char *config_short_host_name(void);
 

@@ -1,10 +1,7 @@
 /*
  * The share of one client in connections, watchers, searches and bytes. A client is a user (on the
  * Unix socket), a container (on its own) or an address (over TCP; of IPv6 the network), whatever
- * the number of its connections.
- *
- * One rule holds for all of them: a client may hold three times as much as is free. So a client
- * alone gets three quarters, and the next one always finds room.
+ * the number of its connections. One rule holds for all of them (lib/base/share.h).
  */
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -15,9 +12,9 @@
 
 #include "agent/base/allocate.h"
 #include "agent/http/internal.h"
+#include "lib/base/share.h"
 
 enum {
-	TIMES_THE_FREE = 3,
 	V6_NETWORK_BYTES = 8,
 	/*
 	 * A connection holds so much without being counted: the number of connections is bounded.
@@ -25,11 +22,6 @@ enum {
 	FREE_BYTES = 4096,
 	AF_CONTAINER = AF_MAX /* of our own: no socket has it */
 };
-
-static bool share_allows(size_t used, size_t total, size_t limit)
-{
-	return total < limit && used < TIMES_THE_FREE * (limit - total);
-}
 
 /* ---- clients ---- */
 

@@ -246,7 +246,7 @@ static void add(char **argv, size_t *count, const char *option, const char *valu
 
 static char **make_argv(const struct config *config)
 {
-	enum { OPTIONS = 9 };
+	enum { OPTIONS = 10 };
 	const struct config_xds *xds = &config->xds;
 	char number[24];
 	char **argv = allocate_zeroed(
@@ -259,6 +259,9 @@ static char **make_argv(const struct config *config)
 	add(argv, &count, "--domain", config->dns.domain);
 	snprintf(number, sizeof(number), "%d", xds->min_instances);
 	add(argv, &count, "--min-instances", number);
+	/* The share of one client; berth-xds shares it out among its own. */
+	snprintf(number, sizeof(number), "%d", config->agent.max_watchers / 4 * 3);
+	add(argv, &count, "--streams", number);
 	if (xds->prefer == CONFIG_XDS_ZONE) {
 		add(argv, &count, "--zone", config->agent.zone);
 	}

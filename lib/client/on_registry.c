@@ -221,10 +221,9 @@ static void source_dispatch(void *source, int64_t now_ms)
 
 static int source_trouble(const struct berth *berth, const void *source, struct err *err)
 {
-	(void)source;
 	enum registry_state state = registry_state(berth->registry);
 	if (state == REGISTRY_CONNECTED) {
-		return 0;
+		return client_tree_trouble(source, err);
 	}
 	return state == REGISTRY_DENIED
 		? err_set(err, BERTH_AUTHENTICATION_FAILED, "%s refused the credentials",

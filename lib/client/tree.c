@@ -31,6 +31,7 @@ struct client_tree {
 	bool stale;
 	unsigned round;     /* grows with each reconnect: everything is read again in each */
 	size_t unconfirmed; /* watches that have not reported in this round */
+	size_t read;        /* so many have reported */
 };
 
 static struct node *node_create(struct client_tree *tree, const char *path);
@@ -108,6 +109,7 @@ static void confirm(struct client_tree *tree, struct part *part)
 	if (part->round != tree->round) {
 		part->round = tree->round;
 		tree->unconfirmed--;
+		tree->read++;
 	}
 }
 
@@ -335,4 +337,11 @@ void client_tree_state(struct client_tree *tree, enum registry_state state)
 		tree->stale = true;
 		emit_state(tree, "STALE");
 	}
+}
+
+int client_tree_trouble(const struct client_tree *tree, struct err *err)
+{
+	return tree->subscribed ? 0
+				: err_set(err, BERTH_TIMEOUT,
+					  "it is loaded: %zu nodes and lists so far", tree->read);
 }

@@ -24,6 +24,8 @@ int client_tree_create(struct client_tree **ret_tree, struct registry *registry,
 /* Accepts NULL. Not from a registry's callback. */
 void client_tree_free(struct client_tree *tree);
 
+/* 0 once it has a snapshot; else how much of it has been read. */
+int client_tree_trouble(const struct client_tree *tree, struct err *err) ERR_REQUIRED(2);
 /* The registry's connection changed. */
 void client_tree_state(struct client_tree *tree, enum registry_state state);
 

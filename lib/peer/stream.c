@@ -42,6 +42,7 @@ struct client_stream {
 	struct http_reader reader;
 	struct buffer body;
 	enum flow flow;
+	bool said_stale; /* with the snapshot; the agent's own event follows */
 	unsigned failures;
 	int64_t silence_ms; /* how long the stream may say nothing */
 	int64_t due_ms;     /* when to connect, or to give up */
@@ -223,16 +224,49 @@ static void begin_flow(struct client_stream *stream, json_t *event)
 	set_trouble(stream, NULL);
 }
 
+/* The agent reads all that the stream covers for the first time. */
+static void note_loading(struct client_stream *stream, const json_t *event)
+{
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_TIMEOUT, "the agent loads it: %lld nodes and lists so far",
+		(long long)json_integer_value(json_object_get(event, "loading")));
+	set_trouble(stream, &err);
+}
+
+/*
+ * The agent says STALE behind a snapshot that is not confirmed, perhaps in the next packet: nobody
+ * may take the snapshot for true meanwhile.
+ */
+static void emit_snapshot_take(struct client_stream *stream, json_t *event)
+{
+	stream->said_stale = json_is_true(json_object_get(event, "stale"));
+	json_t *stale = stream->said_stale
+		? json_pack("{s:s, s:O?}", "type", "STALE", "time", json_object_get(event, "time"))
+		: NULL;
+	stream->emit(stream->context, event);
+	if (stream->said_stale) {
+		stream->emit(stream->context, stale); /* NULL without memory */
+	}
+}
+
 static void take_event(struct client_stream *stream, json_t *event)
 {
 	const char *type = json_string_value(json_object_get(event, "type"));
 	bool heartbeat = strcmp(type, "HEARTBEAT") == 0;
+	bool snapshot = json_object_get(event, "snapshot") != NULL;
+	bool again = strcmp(type, "STALE") == 0 && stream->said_stale;
+	stream->said_stale = false;
+	if (heartbeat && json_object_get(event, "loading")) {
+		note_loading(stream, event);
+	}
 	if (strcmp(type, "SUBSCRIBED") == 0) {
 		/* May replace the type, and what `type` points to with it. */
 		begin_flow(stream, event);
 	}
-	if (heartbeat || stream->flow != FLOWING) {
+	if (heartbeat || again || stream->flow != FLOWING) {
 		json_decref(event);
+	} else if (snapshot) {
+		emit_snapshot_take(stream, event);
 	} else {
 		stream->emit(stream->context, event);
 	}

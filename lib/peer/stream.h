@@ -8,7 +8,8 @@
  * Never blocks. The owner polls the epoll descriptor that it passed in, waits no longer than
  * client_stream_due_ms(), and calls client_stream_dispatch(). Events are JSON objects as the agent
  * sent them, but without heartbeats, with RESYNC for every SUBSCRIBED after the first, and {"type":
- * "LOST"} when the stream broke.
+ * "LOST"} when the stream broke. STALE comes with a snapshot that is not confirmed, in the same
+ * call.
  */
 #ifndef LIB_PEER_STREAM_H
 #define LIB_PEER_STREAM_H

@@ -34,9 +34,12 @@ static void begin(void)
 	snprintf(url, sizeof(url), "dir:%s", dir_root_make());
 	cr_assert_eq(berth_open(&reader, url, NULL, NULL), 0);
 	cr_assert_eq(berth_open(&writer, url, NULL, NULL), 0);
-	const struct world_options options = {
-		.berth = reader, .domain = "berth", .zone = "", .min_instances = 1, .serve = serve
-	};
+	const struct world_options options = { .berth = reader,
+		.domain = "berth",
+		.max_streams = 10000,
+		.zone = "",
+		.min_instances = 1,
+		.serve = serve };
 	world = world_create(&options);
 	due = 0;
 }
@@ -511,34 +514,6 @@ Test(subscription, names_share_streams, .init = begin, .fini = end)
 	/* One for each instance; two for what none of them has, /joe and Hadoop's level. */
 	cr_assert_eq(world_counts(world).streams, 102);
 	subscription_destroy(stream);
-}
-
-Test(subscription, names_beyond_a_quota_are_refused_and_those_that_are_followed_are_not,
-	.init = begin, .fini = end)
-{
-	struct follow_quota small = { .most = 2 };
-	struct subscription *other = open_stream(false);
-	ask(other, RESOURCE_ENDPOINTS, "shared.web.joe", "");
-	quota = &small;
-	struct subscription *stream = open_stream(false);
-	ask(stream, RESOURCE_ENDPOINTS, "i1.web.joe", "");
-	ask(stream, RESOURCE_CLUSTER, "i1.web.joe", "");
-	ask(stream, RESOURCE_LISTENER, "i2.web.joe", "");
-	ask(stream, RESOURCE_ROUTE, "shared.web.joe", "");
-	cr_expect_eq(small.names, 2);
-	request_begin(false, RESOURCE_ROUTE);
-	protobuf_text(&request, 3, "i3.web.joe");
-	cr_expect_eq(request_send(stream), BERTH_LIMIT_EXCEEDED);
-	quota = NULL;
-	struct subscription *free_of_it = open_stream(false);
-	ask(free_of_it, RESOURCE_ROUTE, "i3.web.joe", "");
-	subscription_destroy(free_of_it);
-	subscription_destroy(stream);
-	subscription_destroy(other);
-	/* It counts for as long as the name is followed. */
-	cr_expect_eq(small.names, 2);
-	world_update(world, clock_monotonic_ms() + 2 * FOLLOW_LINGER_MS);
-	cr_expect_eq(small.names, 0);
 }
 
 Test(subscription, refuses_what_is_no_request, .init = begin, .fini = end)

@@ -197,7 +197,7 @@ Test(api_stream, a_path_that_cannot_be_read_is_no_stream)
 	cr_expect_eq(api_watchers(stage.api), 1);
 	http_stage_pass(TIMEOUT_S + 1);
 	const char *text = more(stage.client);
-	cr_expect(has_status(text, 503) && has(text, "not all of this is known"), "%s", text);
+	cr_expect(has_status(text, 504) && has(text, "not all of this is known"), "%s", text);
 	cr_expect_eq(api_watchers(stage.api), 0);
 }
 

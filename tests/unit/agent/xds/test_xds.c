@@ -188,19 +188,6 @@ static void put(const struct stage *stage, const char *name, size_t len)
 /* For a script: it waits until the test makes the file. */
 #define AWAIT(name) "while [ ! -e " name " ]; do sleep 0.01; done; "
 
-XDS_TEST(the_child_has_its_options_and_the_listening_socket)
-{
-	start(stage, "echo \"$@\" >told; readlink /proc/self/fd/0 >>told; " FIGURES STAND);
-	RUN_UNTIL(stage, xds_counts(stage->xds).names > 0);
-	cr_expect_str_eq(text_of(in(stage, "told")),
-		"--socket /run/b.sock --listen-fd 0 --status-fd 1 --domain berth "
-		"--min-instances 4 --zone eu/1 --failover-hold 7000 --failover /net/b "
-		"--failover /net/c "
-		"--serve /services/** --serve /users/joe/db\n"
-		"/dev/zero\n");
-	cr_expect_str_eq(stage->states, "runs() ");
-}
-
 XDS_TEST(without_a_preference_the_zone_is_not_said)
 {
 	struct config other = config;

@@ -478,6 +478,44 @@ Test(client, a_watch_subscribes_again_when_the_stream_breaks_or_falls_silent)
 	cr_assert(strstr(server.requests, "GET /v1/watch/a?recursive=yes HTTP/1.1\r\n"));
 }
 
+#define UNCONFIRMED                                                                                \
+	"53\r\n80\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,"                    \
+	"\"stale\":true,\"snapshot\":{}}\r\n"
+
+/* Nobody may take the snapshot for true until the next packet comes. */
+Test(client, a_snapshot_that_is_not_confirmed_is_stale_from_the_beginning)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, STREAM "24\r\n33\n{\"type\":\"HEARTBEAT\",\"loading\":12}\r\n" },
+		{ SEND, UNCONFIRMED }, { END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	struct berth_failure failure;
+	cr_assert_eq(berth_watch(berth, "/a", true, on_event, &seen, &seen.watch, NULL), 0);
+	while (berth_watch_trouble(seen.watch, &failure) != BERTH_TIMEOUT && !*seen.types) {
+		cr_assert_eq(berth_dispatch(berth, PATIENT_MS, NULL), 0);
+	}
+	watch_until(berth, "SUBSCRIBED STALE ");
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, the_agent_s_own_word_for_it_is_no_second_event)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, STREAM UNCONFIRMED },
+		{ SEND,
+			"39\r\n16\n{\"type\":\"STALE\"}"
+			"16\n{\"type\":\"FRESH\"}16\n{\"type\":\"STALE\"}\r\n" },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", true, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "SUBSCRIBED STALE FRESH STALE ");
+	berth_close(berth);
+	server_stop();
+}
+
 Test(client, a_watch_may_end_in_its_callback)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, SUBSCRIBED },

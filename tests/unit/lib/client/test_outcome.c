@@ -175,7 +175,7 @@ STAGED(a_watch_says_whether_the_registry_is_away_or_refuses_the_handle)
 	} rows[] = {
 		{ REGISTRY_AWAY, BERTH_REGISTRY_UNAVAILABLE, "cannot be reached" },
 		{ REGISTRY_DENIED, BERTH_AUTHENTICATION_FAILED, "refused the credentials" },
-		{ REGISTRY_CONNECTED, 0, "" },
+		{ REGISTRY_CONNECTED, BERTH_TIMEOUT, "nodes and lists so far" },
 	};
 	struct berth_watch *watch;
 	cr_assert_eq(berth_watch(stage->berth, "/a", true, on_event, NULL, &watch, NULL), 0);
