@@ -11,12 +11,12 @@ TestSuite(nearness);
 enum { COUNT = 6 };
 
 static struct names_origin origins[COUNT] = {
-	{ 0, TEXT("us/a") },
-	{ 0, TEXT("eu/b") },
-	{ 1, TEXT("eu/a") },
-	{ 0, TEXT("eu/a") },
-	{ 0, TEXT("") },
-	{ 1, TEXT("us/a") },
+	{ 0, TEXT("us/a"), 1 },
+	{ 0, TEXT("eu/b"), 1 },
+	{ 1, TEXT("eu/a"), 1 },
+	{ 0, TEXT("eu/a"), 1 },
+	{ 0, TEXT(""), 1 },
+	{ 1, TEXT("us/a"), 1 },
 };
 static struct names_target targets[COUNT] = {
 	{ .priority = 0, .from = 0 },
