@@ -1,6 +1,7 @@
 #include "agent/api/stream.h"
 #include "agent/api/poll.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "agent/base/log.h"
@@ -30,6 +31,8 @@ static double interval_s(const struct api *api)
 static void schedule_beat(struct api_stream *stream)
 {
 	struct api *api = stream->api;
+	/* Otherwise it is due at once, and on_heartbeat() goes on for ever. */
+	assert(api->options.heartbeat_interval_ms > 0);
 	stream->due = ev_now(api->loop) + interval_s(api);
 	list_remove(&stream->beat);
 	list_append(&api->streams, &stream->beat);
