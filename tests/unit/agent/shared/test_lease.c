@@ -409,6 +409,7 @@ LEASE_TEST(a_change_takes_back_the_answers_of_its_path_and_no_others)
 		snprintf(path, sizeof(path), "/p%zu", i);
 		put_of(stage, stage->cache.cache, number_key(i), SHARED_OF_PATH, path);
 	}
+	open_map(stage); /* by luck of the hash it has become a larger one */
 	size_t left = stats_of(stage).entries;
 	cr_assert_eq(left, PATHS);
 	for (size_t i = 0; i < PATHS; i += 7) {
