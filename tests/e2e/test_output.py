@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import stat
 import time
@@ -199,7 +200,9 @@ class Commands(OutputTest):
         self.wait_state(agent, "failed")
         self.assertEqual(self.output(agent)["why"], "check: exit status 3")
         self.assertEqual(self.file.read_text(), "127.0.0.1:8001\n")
-        self.assertEqual([file.name for file in self.directory.iterdir()], ["web.txt"])
+        # It is tried again all the time, and meanwhile it is in other states.
+        wait_until(lambda: [file.name for file in self.directory.iterdir()] == ["web.txt"],
+            "the bad file is away")
         history = [item for item in agent.get("/v1/agent/history").json
             if item["subject"] == "output web"]
         self.assertEqual((history[-1]["to"], history[-1]["why"], history[-1]["output"]),
@@ -208,9 +211,8 @@ class Commands(OutputTest):
             r"(?m)^.* warn +output web: current -> failed: check: exit status 3: 8002 is bad")
         self.assertRegex(agent.get("/metrics").body.decode(),
             r'(?m)^berth_output_failures_total{output="web"} [1-9]')
-        status = berth("--socket", agent.socket, "status").stdout
-        self.assertRegex(status, r"(?m)^web +failed +2")
-        self.assertIn("check: exit status 3", status)
+        wait_until(lambda: re.search(r"(?ms)^web +failed +2.*check: exit status 3",
+            berth("--socket", agent.socket, "status").stdout), "berth status says it")
         before = self.output(agent)["failures"]
         wait_until(lambda: self.output(agent)["failures"] > before, "it is tried again")
         self.remove_member("c2")
@@ -228,14 +230,20 @@ class Commands(OutputTest):
             '$$;; esac'
         )
         check = self.script('python3 -m json.tool "$1" >/dev/null', "check")
-        agent = self.output_agent(format=None, render=render, check=f"{check} {{}}",
-            timeout="2s").start()
+        agent = self.output_agent(format=None, render=render, check=f"{check} {{}}").start()
+
+        def set_timeout(timeout):
+            """A short one is for the command that hangs alone: others take as long as they do."""
+            agent.sections["output web"]["timeout"] = timeout
+            agent.write_config(agent.sections)
+            self.assertEqual(berth("--socket", agent.socket, "reload").returncode, 0)
+
         wait_until(self.file.exists, "it is written")
         self.wait_state(agent, "current")
         stamp = self.stamp()
         for number, (kind, why) in enumerate(
             {
-                "hang": "render: not ended after 2000 ms",
+                "hang": "render: not ended after 100 ms",
                 "nothing": "render: it printed nothing",
                 "half": "render: exit status 1",
                 "garbage": "check: exit status",
@@ -243,6 +251,7 @@ class Commands(OutputTest):
             }.items()
         ):
             mode.write_text(kind)
+            set_timeout("100ms" if kind == "hang" else "1m")
             self.put_member("c2", 8100 + number)
             wait_until(lambda: why in self.output(agent)["why"],
                 f"{kind} is {why}: {self.output(agent)}")

@@ -21,7 +21,7 @@ from .zookeeper_server import shared_server
 AGAIN_MAX = 3  # programs
 
 PROCESSORS = len(os.sched_getaffinity(0))
-AT_A_TIME = 6 * PROCESSORS
+AT_A_TIME = 12 * PROCESSORS  # few enough for the memory: the load is what bounds them
 LOAD = 1.25 * PROCESSORS  # expected of the programs that run
 # Of it, what they leave to the build that is made meanwhile, whose programs would else come last.
 LEFT_TO_MAKE = 0.5

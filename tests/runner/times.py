@@ -1,12 +1,14 @@
 """How long each program took, so that the next run begins with the longest.
 
 A build keeps its own times in test-times; the tree has those of a whole run in tests/times, for a
-build that has none yet. The lines are the same: "SECONDS CPU GROUP/NAME".
+build that has none yet, and `tests/run --times` writes them. The lines are the same:
+"SECONDS CPU GROUP/NAME".
 """
 
 from .programs import SOURCE
 
 KEPT = "test-times"
+TREE = SOURCE / "tests/times"
 UNKNOWN_LOAD = 0.5
 
 
@@ -21,7 +23,7 @@ def read_times(path):
 
 def expect_times(build, programs):
     """Fills in what each program is expected to take."""
-    times = read_times(SOURCE / "tests/times") | read_times(build / KEPT)
+    times = read_times(TREE) | read_times(build / KEPT)
     for program in programs:
         # A large file takes long, as a rule.
         size = program.source.stat().st_size if program.source else 0
@@ -35,8 +37,20 @@ def keep_times(build, programs):
     times = read_times(build / KEPT)
     times |= {program.label: (program.seconds, program.cpu)
         for program in programs if not program.failures}
-    lines = [f"{seconds:.2f} {cpu:.2f} {label}\n"
-        for label, (seconds, cpu) in sorted(times.items())]
-    new = build / (KEPT + ".new")
-    new.write_text("".join(lines))
-    new.replace(build / KEPT)
+    write_times(build / KEPT, times)
+
+
+def write_times(path, times):
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(f"{seconds:.2f} {cpu:.2f} {label}\n"
+        for label, (seconds, cpu) in sorted(times.items())))
+    new.replace(path)
+
+
+def write_tree(programs):
+    """Those of this run, the longest of all builds, in place of the tree's."""
+    times = {}
+    for program in programs:
+        mine = (program.seconds, program.cpu)
+        times[program.label] = max(mine, times.get(program.label, mine))
+    write_times(TREE, times)

@@ -310,9 +310,9 @@ Test(api_poll, clients_over_tcp_have_a_quarter_of_the_watchers)
 
 Test(api_poll, of_few_watchers_one_may_come_over_tcp)
 {
-	static const struct api_options few = { .version = "0",
-		.max_watchers = 2,
-		.heartbeat_interval_ms = HEARTBEAT_S * 1000 };
+	static const struct api_options few = {
+		.version = "0", .max_watchers = 2, .heartbeat_interval_ms = HEARTBEAT_S * 1000
+	};
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
 	(void)get(stage.client, "/v1/resolve/a", "");
 	api_set_options(stage.api, &few);

@@ -321,8 +321,8 @@ static inline const char *life_last(struct life *life, const char *subject)
 }
 
 /*
- * The agent's clock goes on, and its loop looks at it. What the agent was about to begin when the
- * test saw it has begun before, or its time would count from afterwards.
+ * The agent's clock goes on, and its loop looks at it. The agent answers once before: a time limit
+ * of a thing that it was about to begin counts from before, too.
  */
 static inline void life_pass(struct life *life, int seconds)
 {

@@ -173,7 +173,8 @@ MAP_TEST(a_full_map_says_so_and_keeps_what_it_has)
 	while (put_number(map, count, 300) != MAP_NONE) {
 		count++;
 	}
-	cr_expect_gt(count, 300, "%zu answers", count);
+	/* The places are hashed with a random key. */
+	cr_expect_gt(count, SIZE / 512 / 4, "%zu answers", count);
 	cr_expect_lt(count, SIZE / 512);
 	cr_expect_neq(put_number(map, 0, 300), MAP_NONE);
 }
