@@ -23,6 +23,20 @@ static void make_folder(char path[SCRATCH_PATH])
 	}
 }
 
+void scratch_programs(const char *folder)
+{
+	char program[SCRATCH_PATH + 32];
+	char link[SCRATCH_PATH + 32];
+	const char *programs = getenv("BERTH_LIBEXECDIR");
+	snprintf(program, sizeof(program), "%s/berth-looker", programs ? programs : ".");
+	snprintf(link, sizeof(link), "%s/berth-looker", folder);
+	if (symlink(program, link) != 0) {
+		perror(link);
+		abort();
+	}
+	setenv("BERTH_LIBEXECDIR", folder, 1);
+}
+
 void scratch_folder(char path[SCRATCH_PATH])
 {
 	write_template(path);

@@ -16,6 +16,11 @@ void scratch_folder(char path[SCRATCH_PATH]);
  * nothing more, and other writers to that disk make them slow.
  */
 void scratch_memory_folder(char path[SCRATCH_PATH]);
+/*
+ * The folder takes the place of the build's programs: BERTH_LIBEXECDIR names it, and of these it
+ * has berth-looker.
+ */
+void scratch_programs(const char *folder);
 /* Returns a descriptor that reads and writes it. */
 int scratch_file(char path[SCRATCH_PATH]);
 

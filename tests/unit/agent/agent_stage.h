@@ -281,7 +281,7 @@ static inline void begin(void)
 {
 	struct err err = ERR_INIT;
 	scratch_folder(stage.folder);
-	setenv("BERTH_LIBEXECDIR", stage.folder, 1);
+	scratch_programs(stage.folder);
 	unsetenv("NOTIFY_SOCKET");
 	stage.ready_fd = -1;
 	cr_assert_eq(client_create(&stage.client, in("s"), &err), 0);

@@ -355,19 +355,6 @@ Test(api_order, a_run_is_answered_at_its_end)
 		has_status(answer, 400) && has(answer, "its application reports it"), "%s", answer);
 }
 
-Test(api_order, a_run_whose_client_leaves_or_whose_check_goes)
-{
-	int other = http_stage_connect();
-	check_scheduler_set_max_parallel(scheduler, 0);
-	cr_assert_str_eq(post("/v1/agent/checks/port/run", ""), "");
-	cr_assert_str_eq(order_as(other, "POST", "/v1/agent/checks/port/run", ""), "");
-	close(other);
-	turn();
-	arrange(ALIVE);
-	const char *answer = more(stage.client);
-	cr_expect(has_status(answer, 404) && has(answer, "check port was removed"), "%s", answer);
-}
-
 /* ---- dynamic endpoints ---- */
 
 static bool is_supplied(const char *name)

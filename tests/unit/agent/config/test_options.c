@@ -73,6 +73,7 @@ static const struct {
 	{ CONFIG_OUTPUT, "min_instances", 1, 100000 },
 	{ CONFIG_OUTPUT, "timeout", 1, HOURS(1) },
 	{ CONFIG_BRIDGE, "linger", 0, 60000 },
+	{ CONFIG_BRIDGE, "stall_limit", 1000, HOURS(1) },
 	{ CONFIG_CONTAINER, "max_records", 0, 4096 },
 	{ CONFIG_CONTAINER, "max_bytes", 0, MEGABYTES(64) },
 	{ CONFIG_CONTAINER, "rate", 1, 10000 },

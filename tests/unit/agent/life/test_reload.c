@@ -203,9 +203,9 @@ LIFE(reload, warnings_are_logged_each_time, "[listen l]\naddress = 127.0.0.1:0\n
 	life_start(life, NULL);
 	json_decref(reload(life, ""));
 	cr_assert_str_eq(life->problem, "");
-	const char *first = strstr(life_read(life, "log"), warning);
-	cr_assert_not_null(first);
-	cr_expect_not_null(strstr(first + 1, warning));
+	/* A process of its own writes the log. */
+	LIFE_UNTIL(strstr(life_read(life, "log"), warning));
+	LIFE_UNTIL(strstr(strstr(life_read(life, "log"), warning) + 1, warning));
 }
 
 LIFE(reload, outputs_and_registries_come_and_go, LIFE_COMPONENT("a"))

@@ -336,7 +336,7 @@ LIFE(upgrade_end, sockets_of_each_kind_go_along, "")
 	cr_assert_eq(chmod(life_path(life, "berth-xds"), 0755), 0);
 	cr_assert_eq(mkdir(life_path(life, "containers"), 0755), 0);
 	cr_assert_eq(mkdir(life_path(life, "containers/c1"), 0755), 0);
-	setenv("BERTH_LIBEXECDIR", life->folder, 1);
+	scratch_programs(life->folder);
 	snprintf(text, sizeof(text),
 		"[listen l]\naddress = 127.0.0.1:0\nunder = /app/**\n[dns]\nlisten = %s\n"
 		"[xds]\nlisten = %s/x\n[bridge]\ncontainers = %s/containers\n"

@@ -274,7 +274,7 @@ static inline struct serving *serving_prepare(struct serving *serving, const cha
 	close(fd);
 	log_set(LOG_LEVEL_INFO, false);
 	scratch_folder(serving->folder);
-	setenv("BERTH_LIBEXECDIR", serving->folder, 1);
+	scratch_programs(serving->folder);
 	agent->loop = ev_default_loop(EVFLAG_AUTO);
 	agent->config = configure(serving, text);
 	agent->config_path = "berth.ini";
