@@ -47,6 +47,7 @@
 #include "agent/command_line.h"
 #include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
+#include "lib/program/log_writer.h"
 
 enum {
 	LARGE_BYTES = 64 * 1024,
@@ -172,7 +173,12 @@ static void harden(const struct agent *agent)
 	/*
 	 * Orphans of our commands, and of the main process, become our children; libev reaps them.
 	 */
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) {
+		log_warn("agent",
+			"processes that a check leaves behind in a session of their own are not "
+			"found: PR_SET_CHILD_SUBREAPER: %s",
+			strerror(errno));
+	}
 	/*
 	 * Asked through the NSS module, the agent would wait for its own answer, and so would its
 	 * checks.
@@ -184,8 +190,6 @@ static void harden(const struct agent *agent)
 	/* That limit does not hold where cores are piped to a program. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error like a full disk */
 }
 
 /* Ends no processes of a main process, nor those of a script that executed us. */
@@ -355,9 +359,18 @@ static int load(struct config **ret_config, const char *path,
 	return code ? 1 : 0;
 }
 
+/* As they are, but a manager waits for the end: so nobody waits for the reader of stderr. */
 static void print_problems(const struct config_problems *problems)
 {
-	config_problems_print(problems, stderr);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = allocated(open_memstream(&text, &len));
+	config_problems_print(problems, stream);
+	fclose(stream);
+	for (char *line = text, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		log_writer_write(line, (size_t)(end + 1 - line));
+	}
+	free(text);
 }
 
 static void print_verdict(
@@ -458,6 +471,8 @@ static void tune_memory(void)
 static int run_with(const struct command_line *line, char **argv)
 {
 	tune_memory();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error like a full disk */
 	agent_signals_block(line->argv != NULL);
 	struct upgrade received;
 	upgrade_receive(&received);

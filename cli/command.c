@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/linux_calls.h"
+#include "lib/base/memory_file.h"
 #include "lib/base/write_all.h"
 
 extern char **environ;
@@ -17,7 +18,7 @@ extern char **environ;
 /* A descriptor that reads as `text`, or -1 with errno. */
 static int input_of(const char *text)
 {
-	int fd = memfd_create("berth", MFD_CLOEXEC);
+	int fd = memory_file("berth");
 	if (fd >= 0 && (write_all(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) != 0)) {
 		int reason = errno;
 		close(fd);
@@ -72,7 +73,7 @@ int command_run(char **command, const char *event, const char *path, const char 
 		close(fd);
 	}
 	if (reason != 0) {
-		fprintf(stderr, "berth: %s: %s\n", command[0], strerror(reason));
+		fprintf(stderr, "berth: %s: %s\n", command[0], linux_spawn_error(reason));
 		return -1;
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

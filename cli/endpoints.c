@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "lib/base/json_read.h"
+#include "lib/base/random_bytes.h"
 
 enum { CHILDREN_ASKED = 16 /* for what is below them */ };
 
@@ -75,10 +75,8 @@ static void print_all(const struct cli *cli, const struct found *found)
 
 static size_t random_below(size_t count)
 {
-	unsigned number = 0;
-	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
-		number = (unsigned)time(NULL);
-	}
+	unsigned number;
+	(void)random_bytes(&number, sizeof(number));
 	return number % count;
 }
 

@@ -6,6 +6,7 @@
  * has rows in one write, so that it neither flickers nor scrolls.
  */
 #include "cli/cli.h"
+#include "lib/base/memory_file.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -145,7 +145,7 @@ static char *capture(
 	char *text = NULL;
 	fflush(stdout);
 	int terminal = dup(STDOUT_FILENO);
-	int memory = memfd_create("berth-top", MFD_CLOEXEC);
+	int memory = memory_file("berth-top");
 	if (terminal >= 0 && memory >= 0 && dup2(memory, STDOUT_FILENO) >= 0) {
 		print_view(cli, documents, view, history_count);
 		fflush(stdout);

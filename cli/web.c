@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/web_exchange.h"
 #include "lib/base/clock.h"
+#include "lib/base/random_bytes.h"
 #include "lib/client/handle.h"
 #include "lib/program/memory.h"
 
@@ -42,7 +42,7 @@ static void on_signal(int number)
 static bool make_token(char token[WEB_TOKEN_BYTES])
 {
 	unsigned char random[(WEB_TOKEN_BYTES - 1) / 2];
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+	if (!random_bytes(random, sizeof(random))) {
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(random); i++) {

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "lib/base/hash.h"
+#include "lib/base/random_bytes.h"
 #include "lib/base/share.h"
 #include "lib/program/memory.h"
 #include "lib/render/failover.h"
@@ -128,8 +128,7 @@ struct world *world_create(const struct world_options *options)
 	list_init(&world->full);
 	list_init(&world->holding);
 	list_init(&world->users);
-	world->seed = HASH_INIT;
-	(void)!getrandom(&world->seed, sizeof(world->seed), GRND_NONBLOCK);
+	(void)random_bytes(&world->seed, sizeof(world->seed));
 	return world;
 }
 

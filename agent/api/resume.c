@@ -1,9 +1,9 @@
 #include "agent/api/resume.h"
+#include "lib/base/random_bytes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { PARKED_MS = 30000, MOST_PARKED = 256, ID_BYTES = 64 };
 
@@ -120,9 +120,8 @@ void api_resume_init(struct api *api)
 {
 	list_init(&api->parked);
 	timer_init(&api->parked_timer, api->loop, "streams without a client", on_end, api);
-	if (getrandom(&api->epoch, sizeof(api->epoch), GRND_NONBLOCK) < 0 || api->epoch == 0) {
-		api->epoch = 1 + (uint64_t)(ev_time() * 1e6);
-	}
+	(void)random_bytes(&api->epoch, sizeof(api->epoch));
+	api->epoch += api->epoch == 0;
 }
 
 void api_resume_finish(struct api *api)

@@ -1,16 +1,14 @@
 #include "agent/base/random.h"
+#include "lib/base/random_bytes.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 double random_unit(void)
 {
 	static unsigned short state[3];
 	static int seeded;
 	if (!seeded) {
-		if (getrandom(state, sizeof(state), GRND_NONBLOCK) != (ssize_t)sizeof(state)) {
-			state[0] = (unsigned short)(uintptr_t)&state;
-		}
+		(void)random_bytes(state, sizeof(state));
 		seeded = 1;
 	}
 	return erand48(state);

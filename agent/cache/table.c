@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent/base/allocate.h"
 #include "lib/base/hash.h"
 #include "lib/base/path.h"
+#include "lib/base/random_bytes.h"
 
 enum {
 	FIRST_BUCKETS = 256,
@@ -124,9 +124,7 @@ void cache_table_init(struct cache_table *table, size_t bytes)
 	*table = (struct cache_table){ .bucket_count = FIRST_BUCKETS,
 		.buckets = allocate_zeroed(FIRST_BUCKETS, sizeof(struct cache_node *)),
 		.bytes = bytes + FIRST_BUCKETS * sizeof(void *) };
-	if (getrandom(&table->hash_seed, sizeof(table->hash_seed), GRND_NONBLOCK) < 0) {
-		table->hash_seed = HASH_INIT ^ (uint64_t)(uintptr_t)table;
-	}
+	(void)random_bytes(&table->hash_seed, sizeof(table->hash_seed));
 	list_init(&table->order);
 	list_init(&table->pinned);
 }

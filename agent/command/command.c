@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "agent/command/output.h"
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
+#include "lib/base/memory_file.h"
 
 /* Most commands have ended by then, and the pipe holds their output until they end. */
 enum { WATCH_OUTPUT_AFTER_MS = 20, TERM_TO_KILL_MS = 1000, SWEEP_AGAIN_MS = 10 };
@@ -252,7 +252,7 @@ static void on_timer(void *context)
  */
 static int make_input(const void *data, size_t len)
 {
-	int file = memfd_create("input", MFD_CLOEXEC);
+	int file = memory_file("input");
 	for (size_t done = 0; file >= 0 && done < len;) {
 		ssize_t written = pwrite(file, (const char *)data + done, len - done, (off_t)done);
 		if (written < 0 && errno != EINTR) {

@@ -16,6 +16,7 @@
 #include "agent/base/log.h"
 #include "lib/base/close_files.h"
 #include "lib/base/json_text.h"
+#include "lib/base/memory_file.h"
 #include "lib/base/text.h"
 #include "lib/base/write_all.h"
 
@@ -508,8 +509,8 @@ static void pass_abandoned(const struct upgrade *upgrade)
 
 static int write_document(const json_t *document, struct err *err)
 {
-	int fd = memfd_create("berth-upgrade", 0);
-	if (fd < 0) {
+	int fd = memory_file("berth-upgrade");
+	if (fd < 0 || fcntl(fd, F_SETFD, 0) != 0) {
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "cannot make the file for the successor");
 	}

@@ -3,11 +3,11 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
 #include "agent/dns/internal.h"
+#include "lib/base/random_bytes.h"
 
 #define TIMEOUT_MS 2000
 #define READ_BYTES 2048 /* at once */
@@ -109,7 +109,7 @@ static bool send_to(struct dns_ask *ask, const struct sockaddr_storage *server)
 	if (connect(ask->fd, (const struct sockaddr *)server, len) < 0 && errno != EINPROGRESS) {
 		return false;
 	}
-	if (getrandom(&ask->id, sizeof(ask->id), 0) != sizeof(ask->id)) {
+	if (!random_bytes(&ask->id, sizeof(ask->id))) {
 		return false;
 	}
 	ns_put16(ask->id, ask->packet + 2);

@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "agent/base/random.h"
 #include "agent/dns/internal.h"
 #include "lib/base/clock.h"
+#include "lib/base/random_bytes.h"
 #include "lib/base/text.h"
 
 #define FIRST_PAUSE_MS 1000
@@ -24,7 +24,7 @@ static void ask(void *context)
 	struct dns_query query;
 	uint8_t packet[NS_PACKETSZ];
 	uint64_t random[2];
-	if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+	if (!random_bytes(random, sizeof(random))) {
 		timer_start(&probe->timer, FIRST_PAUSE_MS);
 		return;
 	}

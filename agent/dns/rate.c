@@ -2,10 +2,10 @@
 
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent/base/allocate.h"
 #include "lib/base/hash.h"
+#include "lib/base/random_bytes.h"
 
 #define BUCKETS 1024
 #define NETWORK_BYTES 8 /* of an IPv6 address */
@@ -24,7 +24,7 @@ struct dns_rate {
 struct dns_rate *dns_rate_create(void)
 {
 	struct dns_rate *rate = allocate_zeroed(1, sizeof(*rate));
-	(void)!getrandom(&rate->seed, sizeof(rate->seed), GRND_NONBLOCK);
+	(void)random_bytes(&rate->seed, sizeof(rate->seed));
 	return rate;
 }
 

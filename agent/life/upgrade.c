@@ -31,6 +31,7 @@
 #include "agent/base/notify.h"
 #include "agent/config/trusted.h"
 #include "agent/http/socket.h"
+#include "lib/base/linux_calls.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
 enum { TEST_PATIENCE_MS = 10000 };
@@ -342,7 +343,7 @@ void agent_upgrade_begin(struct agent *agent)
 	pid_t pid;
 	int error = start_test(agent, &pid);
 	if (error) {
-		log_error("upgrade", "%s: %s", upgrade->binary, strerror(error));
+		log_error("upgrade", "%s: %s", upgrade->binary, linux_spawn_error(error));
 		give_up(agent, "the new program cannot be run: the old one stays");
 		return;
 	}

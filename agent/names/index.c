@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent/base/allocate.h"
 #include "agent/base/timer.h"
 #include "agent/names/internal.h"
 #include "lib/base/hash.h"
 #include "lib/base/list.h"
+#include "lib/base/random_bytes.h"
 
 enum {
 	FIRST_BUCKETS = 64,
@@ -321,9 +321,7 @@ struct names_index *names_index_create(
 	index->context = context;
 	list_init(&index->pending);
 	timer_init(&index->more, loop, "the index of addresses", on_more, index);
-	if (getrandom(&index->seed, sizeof(index->seed), GRND_NONBLOCK) < 0) {
-		index->seed = (uint64_t)(uintptr_t)index;
-	}
+	(void)random_bytes(&index->seed, sizeof(index->seed));
 	return index;
 }
 

@@ -1,5 +1,7 @@
 #include "agent/registration/bridge.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
@@ -8,6 +10,7 @@
 #include "agent/core/state.h"
 #include "agent/core/upgrade.h"
 #include "agent/registration/components.h"
+#include "lib/base/linux_calls.h"
 
 static bool session_is_saved(void *context)
 {
@@ -26,6 +29,21 @@ static void on_change(void *context)
 		api_follows_changed(agent->api);
 	}
 	agent_wake(agent);
+}
+
+/* Nothing else opens what lies in a container's directory without being led astray. */
+static int check_kernel(struct err *err)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH };
+	int fd = linux_openat2(AT_FDCWD, ".", &how, sizeof(how));
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+		return err_set_errno(err, BERTH_FAILED, errno,
+			"[bridge] containers: needs openat2(), as Linux has it since 5.6");
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	return 0;
 }
 
 int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err *err)
@@ -56,7 +74,9 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.on_change = on_change,
 			.context = agent,
 		};
-		code = bridge_create(&agent->bridge, &environment, agent->config, err);
+		code = *agent->config->bridge.containers && check_kernel(err)
+			? err->code
+			: bridge_create(&agent->bridge, &environment, agent->config, err);
 	}
 	json_decref(book);
 	for (size_t i = 0; i < received->bridge_count; i++) {

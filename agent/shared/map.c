@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/random_bytes.h"
 #include "lib/shared/hash.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -105,9 +105,7 @@ static uint64_t time_namespace(void)
 
 static void write_header(struct map *map)
 {
-	if (getrandom(map->key, sizeof(map->key), GRND_NONBLOCK) != sizeof(map->key)) {
-		map->key[0] = (uint64_t)(uintptr_t)map;
-	}
+	(void)random_bytes(map->key, sizeof(map->key));
 	store(&map->words[SHARED_H_VERSION], SHARED_VERSION);
 	store(&map->words[SHARED_H_SIZE], map->size);
 	store(&map->words[SHARED_H_SLOTS], map->slots);

@@ -5,8 +5,10 @@
 #ifndef LIB_BASE_LINUX_CALLS_H
 #define LIB_BASE_LINUX_CALLS_H
 
+#include <errno.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,6 +31,20 @@ static inline int renameat2(
 	return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
 }
 #endif
+
+/*
+ * The words for an error of posix_spawn(). Filters of old runtimes answer clone3() with EPERM; then
+ * glibc makes no process and no thread, which it does where they answer ENOSYS.
+ */
+static inline const char *linux_spawn_error(int error)
+{
+#ifdef SYS_clone3
+	if (error == EPERM && syscall(SYS_clone3, NULL, (size_t)0) < 0 && errno == EPERM) {
+		return "a filter of this container answers clone3() with EPERM instead of ENOSYS";
+	}
+#endif
+	return strerror(error);
+}
 
 /* Opens `path` below `directory`, by the kernel's struct open_how; a C library has no function. */
 static inline int linux_openat2(

@@ -1,3 +1,4 @@
+#include "lib/base/random_bytes.h"
 #include "lib/peer/stream.h"
 
 #include <errno.h>
@@ -5,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -71,10 +71,8 @@ int64_t client_backoff_ms(unsigned failures, double unit)
 
 static double random_unit(void)
 {
-	uint32_t number = 0;
-	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number)) {
-		number = (uint32_t)clock_monotonic_ms() * UINT32_C(2654435761);
-	}
+	uint32_t number;
+	(void)random_bytes(&number, sizeof(number));
 	return (double)number / ((double)UINT32_MAX + 1);
 }
 

@@ -251,6 +251,22 @@ static uint64_t scramble(uint64_t value)
 	return value ^ (value >> 31);
 }
 
+/* statx() came with Linux 4.11, and filters older than it refuse it; then no birth is known. */
+static int stat_with_birth(int fd, struct statx *ret_statx)
+{
+	struct stat plain;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, ret_statx) == 0) {
+		return 0;
+	}
+	if (fstat(fd, &plain) != 0) {
+		return -1;
+	}
+	*ret_statx = (struct statx){ .stx_ino = plain.st_ino,
+		.stx_mtime = { .tv_sec = plain.st_mtim.tv_sec,
+			.tv_nsec = (uint32_t)plain.st_mtim.tv_nsec } };
+	return 0;
+}
+
 /* Inode numbers come back, but not with the same time of birth: store.c sees to that. */
 static void stat_directory(const struct statx *statx, struct registry_stat *stat)
 {
@@ -278,7 +294,7 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
 	struct registry_stat result = { .ephemeral = node->kind == DIR_EPHEMERAL };
 	struct statx directory;
 	struct stat record;
-	if (statx(node->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &directory) != 0) {
+	if (stat_with_birth(node->fd, &directory) != 0) {
 		return dir_errno(err, errno, "stat", path);
 	}
 	stat_directory(&directory, &result);

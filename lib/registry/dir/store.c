@@ -328,6 +328,12 @@ static void sync_directory(const struct dir_node *directory)
 	}
 }
 
+/* The kernel itself finds no such descriptor, whatever the user may do. */
+static bool is_refused_by_filter(void)
+{
+	return renameat2(-1, "x", -1, "x", RENAME_NOREPLACE) != 0 && errno == EPERM;
+}
+
 static int rename_errno(struct err *err, int errno_value, const char *path)
 {
 	switch (errno_value) {
@@ -335,10 +341,17 @@ static int rename_errno(struct err *err, int errno_value, const char *path)
 		return err_set(err, BERTH_FAILED, "%s is something else than a node", path);
 	case ENOENT:
 		return err_set(err, BERTH_PATH_NOT_FOUND, "%s was deleted in the meantime", path);
+	case EPERM:
+		if (!is_refused_by_filter()) {
+			return dir_errno(err, errno_value, "put into place", path);
+		}
+		return err_set(err, BERTH_FAILED,
+			"cannot write %s: a filter of this container refuses renameat2()", path);
 	case EINVAL:
 	case ENOSYS:
 		return err_set(err, BERTH_FAILED,
-			"cannot write %s: the file system cannot swap directories (renameat2)",
+			"cannot write %s: kernel or file system cannot swap directories "
+			"(renameat2)",
 			path);
 	case EXDEV:
 		return err_set(err, BERTH_FAILED,

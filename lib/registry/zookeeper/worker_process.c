@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/linux_calls.h"
 #include "lib/base/program_find.h"
 
 #define PROGRAM "berth-zookeeper"
@@ -110,8 +111,8 @@ static int spawn(pid_t *ret_pid, int fd, int log_fd, struct err *err)
 			  environment_of_worker());
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
-	return rc ? err_set_errno(
-			    err, BERTH_FAILED, rc, "cannot start the ZooKeeper worker %s", program)
+	return rc ? err_set(err, BERTH_FAILED, "cannot start the ZooKeeper worker %s: %s", program,
+			    linux_spawn_error(rc))
 		  : 0;
 }
 
@@ -315,9 +316,8 @@ void zk_worker_process_end(struct zk_worker_process *worker)
 	if (worker->pid == 0) {
 		return;
 	}
-	if (worker->pidfd >= 0) {
-		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
-	} else {
+	if (worker->pidfd < 0 ||
+		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0) != 0) {
 		kill(worker->pid, SIGKILL);
 	}
 	reap(worker->pid);

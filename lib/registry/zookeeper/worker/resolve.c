@@ -2,8 +2,8 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "lib/base/random_bytes.h"
 #include "lib/registry/zookeeper/worker/worker.h"
 
 enum { SERVERS_MAX = 64 };
@@ -75,8 +75,8 @@ static void resolve_one(struct servers *servers, char *server, struct err *err)
 static void shuffle(struct servers *servers)
 {
 	for (size_t left = servers->count; left > 1; left--) {
-		unsigned random = 0;
-		(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+		unsigned random;
+		(void)random_bytes(&random, sizeof(random));
 		struct server last = servers->list[left - 1];
 		servers->list[left - 1] = servers->list[random % left];
 		servers->list[random % left] = last;
