@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 from berth import BUILD
@@ -13,6 +14,8 @@ from figures import figure
 SIMULATION = pathlib.Path(__file__).parents[1] / "sim"
 SEEDS = SIMULATION / "seeds"
 SOURCE = SIMULATION.parents[1]
+DAY_S = 86400
+SEEDS_OF_A_DAY = 1000  # of which a check takes the first ones
 
 
 @unittest.skipIf(os.environ.get("BERTH_SANITIZER"), "its allocator and stacks are its own")
@@ -39,6 +42,24 @@ class Simulation(unittest.TestCase):
         self.assertRegex(output, r"found right \d{2,} times; \d{3,} hits, \d+ stale answers")
         figure(self, "8 seeds of 18 virtual minutes: "
             f"{re.search('right [0-9]+ times', output)[0]}, 0 promises broken")
+
+    def test_new_seeds_each_day(self):
+        """Nobody has run them before: `make sim` with the same numbers runs more of them. A seed
+        that fails prints the command that repeats it."""
+        first = int(time.time()) // DAY_S * SEEDS_OF_A_DAY
+        for world, seeds in ((), 60), (("--bridge",), 10):
+            options = [*world, f"--from={first}", f"--seeds={seeds}", "--hours=0.3"]
+            print("# seeds of today:", *options)
+            self.simulate("--quiet", *options)
+
+    def test_a_switch_between_agents_copies_little(self):
+        """The buffers that nobody keeps are left out of the copies (tests/sim/agent.ld)."""
+        symbols = subprocess.run(["nm", BUILD / "tests/sim/sim"], capture_output=True, text=True,
+            check=True).stdout
+        first, last = (int(re.search(rf"^(\w+) . __{end}_agent_data$", symbols, re.M)[1], 16)
+            for end in ("start", "stop"))
+        if "--coverage" not in (BUILD / "config.mk").read_text():
+            self.assertLess(last - first, 8192)
 
     def test_a_seed_writes_the_same_trace_again(self):
         self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")

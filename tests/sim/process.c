@@ -41,6 +41,7 @@ struct process {
 	bool awake;
 	bool was_woken;   /* before its time */
 	bool asks_kernel; /* there may be news for its descriptors */
+	unsigned told;    /* by the kernel, so often */
 	bool acted;       /* since the simulation asked: it may have sent bytes */
 	int polls;        /* since the clock stepped */
 	int64_t polls_ms;
@@ -259,6 +260,11 @@ void process_wake_by_kernel(struct process *process)
 {
 	process->awake = true;
 	process->asks_kernel = true;
+}
+
+unsigned process_told_by_kernel(const struct process *process)
+{
+	return process->told;
 }
 
 void process_signal(struct process *process, int signal_number)
@@ -509,6 +515,7 @@ static int ask_epoll(void *context)
 		count = (int)syscall(
 			SYS_epoll_pwait, call->fd, call->events, call->max, 0, NULL, 8);
 		current->asks_kernel = count > 0;
+		current->told += count > 0;
 	}
 	return count;
 }

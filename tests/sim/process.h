@@ -38,6 +38,8 @@ int64_t process_due_ms(const struct process *process);
 void process_wake(struct process *process);
 /* The bytes have come through the kernel. */
 void process_wake_by_kernel(struct process *process);
+/* Another number when the kernel has told it of bytes. */
+unsigned process_told_by_kernel(const struct process *process);
 void process_signal(struct process *process, int signal_number);
 
 bool process_has_ended(const struct process *process);

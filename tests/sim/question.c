@@ -78,6 +78,7 @@ static size_t wait_for_answer(
 	struct process *process, int fd, bool tcp, bool wait, unsigned char packet[PACKET_BYTES])
 {
 	const struct timespec pause = { .tv_nsec = wait ? 1000000 : 20000 };
+	unsigned told = process_told_by_kernel(process);
 	size_t len = 0;
 	for (int turn = 0; turn < MOST_TURNS && !process_has_ended(process); turn++) {
 		process_wake_by_kernel(process);
@@ -90,6 +91,9 @@ static size_t wait_for_answer(
 		if (tcp && len > 2 && len >= 2 + ns_get16(packet)) {
 			memmove(packet, packet + 2, len - 2);
 			return len - 2;
+		}
+		if (!tcp && !wait && process_told_by_kernel(process) != told) {
+			return 0; /* it has the question, and sleeps */
 		}
 		if (turn > 1) {
 			syscall(SYS_nanosleep, &pause, NULL);
