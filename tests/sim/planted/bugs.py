@@ -434,8 +434,8 @@ static enum announce_action decide_down""",
     Bug(
         "two containers' identities are swapped: the announcements are anybody's",
         "agent/bridge/publish.c",
-        "	return strcmp(post->container, container) == 0;",
-        "	return strlen(post->container) == strlen(container);",
+        "	return strcmp(post->account->container, container) == 0;",
+        "	return strlen(post->account->container) == strlen(container);",
         world=ON_HOST,
     ),
     Bug(
