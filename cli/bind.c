@@ -9,6 +9,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
+#include "lib/base/utf8.h"
 #include "lib/program/memory.h"
 #include "lib/record/record.h"
 
@@ -61,7 +62,8 @@ static int read_file(const char *name, char **ret_text)
 		buffer_finish(&content);
 		return report(&err);
 	}
-	*ret_text = memory_must(buffer_take(&content, NULL));
+	*ret_text = memory_must(strdup(utf8_skip_mark(buffer_text(&content))));
+	buffer_finish(&content);
 	return 0;
 }
 

@@ -7,10 +7,32 @@
 #include "cli/cli.h"
 #include "cli/convert_write.h"
 
+/* Skips a byte order mark, which jansson refuses; no JSON begins with its first byte. */
+static json_t *load(const char *path, json_error_t *error)
+{
+	FILE *file = fopen(path, "re");
+	if (!file) {
+		return json_load_file(path, 0, error); /* it says why */
+	}
+	int first = getc(file);
+	if (first == 0xef) {
+		(void)getc(file);
+		(void)getc(file);
+	} else {
+		(void)ungetc(first, file);
+	}
+	json_t *json = json_loadf(file, 0, error);
+	fclose(file);
+	return json;
+}
+
 int convert_file(enum convert_from from, const char *path, FILE *out, struct err *err)
 {
 	json_error_t error;
-	json_t *json = json_load_file(path, 0, &error);
+	json_t *json = load(path, &error);
+	if (!json && error.line < 0) {
+		return err_set(err, BERTH_FAILED, "%s", error.text);
+	}
 	if (!json) {
 		return err_set(err, BERTH_FAILED, "%s:%d: %s", path, error.line, error.text);
 	}

@@ -10,6 +10,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/shellwords.h"
+#include "lib/base/hex.h"
 
 static int doubt_comment(const char *value, struct err *err)
 {
@@ -45,9 +46,66 @@ static int doubt_quotes(const char *value, struct err *err)
 		: 0;
 }
 
+/* The length of a variable's name that begins here. */
+static size_t name_len(const char *text)
+{
+	static const char bytes[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+	return isalpha((unsigned char)*text) || *text == '_' ? strspn(text, bytes) : 0;
+}
+
+/* Two hexadecimal digits behind a percent sign are an escape in a URI, but not in %ADDRESS%. */
+static bool is_escape(const char *text, size_t len)
+{
+	static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+	return *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0 &&
+		(len < 4 || strspn(text + 1, upper) < len);
+}
+
+/* The length of a name between marks of a template, %(host)s or @HOST@, that begins here. */
+static size_t template_name_len(const char *text)
+{
+	static const char *const around[][2] = { { "%(", ")s" }, { "%", "%" }, { "<", ">" },
+		{ "@", "@" }, { "[[", "]]" } };
+	for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++) {
+		size_t begin = strlen(around[i][0]);
+		size_t len = strncmp(text, around[i][0], begin) == 0 ? name_len(text + begin) : 0;
+		size_t end = strlen(around[i][1]);
+		if (len > 0 && !is_escape(text, len) &&
+			strncmp(text + begin + len, around[i][1], end) == 0) {
+			return begin + len + end;
+		}
+	}
+	return 0;
+}
+
+/* __HOST__, which is a name itself: in upper case, with nothing of a name around it. */
+static size_t upper_name_len(const char *value, const char *text)
+{
+	bool at_begin = text == value || !isalnum((unsigned char)text[-1]);
+	size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+	bool marked = at_begin && len > 4 && strncmp(text, "__", 2) == 0 &&
+		strncmp(text + len - 2, "__", 2) == 0;
+	return marked && !isalnum((unsigned char)text[len]) ? len : 0;
+}
+
+static int doubt_name(const char *value, struct err *err)
+{
+	for (const char *at = value; *at; at++) {
+		size_t len = template_name_len(at);
+		len = len > 0 ? len : upper_name_len(value, at);
+		if (len > 0) {
+			return err_set(err, BERTH_FAILED,
+				"`%.*s` is a mark of a template that has not been filled in",
+				len > 40 ? 40 : (int)len, at);
+		}
+	}
+	return 0;
+}
+
 static int doubt_template(const char *value, struct err *err)
 {
-	static const char *const marks[] = { "{{", "{%", "<%", "%{", "<no value>", "@@" };
+	static const char *const marks[] = { "{{", "{%", "<%", "%{", "#{", "<no value>", "@@" };
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		if (strstr(value, marks[i])) {
 			return err_set(err, BERTH_FAILED,
@@ -72,7 +130,9 @@ int config_doubt_value(const struct config_option *option, const char *raw, stru
 	if (!option->prose && doubt_comment(raw, err)) {
 		return err->code;
 	}
-	return doubt_quotes(raw, err) || doubt_template(raw, err) ? err->code : 0;
+	bool doubted = doubt_quotes(raw, err) || doubt_template(raw, err) ||
+		(!option->prose && doubt_name(raw, err));
+	return doubted ? err->code : 0;
 }
 
 int config_doubt_regex(const char *value, struct err *err)

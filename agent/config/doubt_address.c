@@ -104,7 +104,8 @@ static enum reach reach_of(const char *host)
 static int doubt_host(const char *host, bool others_read, struct err *err)
 {
 	/* The nothing of Python, Ruby, JavaScript and YAML, as their templates write it. */
-	static const char *const nothing[] = { "", "None", "nil", "null", "undefined", NULL };
+	static const char *const nothing[] = { "", "None", "nil", "null", "undefined", "CHANGEME",
+		NULL };
 	if (is_one_of(host, nothing)) {
 		return err_set(err, BERTH_FAILED,
 			"the host is \"%s\": a template had no value for it", host);

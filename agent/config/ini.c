@@ -13,6 +13,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/value.h"
+#include "lib/base/utf8.h"
 
 /*
  * Debian's inih has these at run time, others fix them when they compile it: there they are absent,
@@ -79,7 +80,6 @@ static enum line_result read_raw_line(struct reader *reader, size_t *ret_len)
 /* The next line without the blanks around it and without a byte order mark. */
 static enum line_result read_line(struct reader *reader, char **ret_text)
 {
-	static const char byte_order_mark[] = "\xef\xbb\xbf";
 	size_t len = 0;
 	enum line_result result = read_raw_line(reader, &len);
 	if (result != LINE_GOOD) {
@@ -93,8 +93,8 @@ static enum line_result read_line(struct reader *reader, char **ret_text)
 		len--;
 	}
 	text[len] = '\0';
-	if (reader->line == 1 && strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0) {
-		text += strlen(byte_order_mark);
+	if (reader->line == 1) {
+		text += utf8_skip_mark(text) - text;
 	}
 	if (!config_is_plain_text(text, strlen(text))) {
 		report(reader, "the line is not UTF-8 text or holds a control character");

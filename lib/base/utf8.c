@@ -69,3 +69,9 @@ void utf8_copy_valid(char *out, const char *text, size_t len, bool cut)
 	}
 	out[used] = '\0';
 }
+
+const char *utf8_skip_mark(const char *text)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	return strncmp(text, mark, strlen(mark)) == 0 ? text + strlen(mark) : text;
+}

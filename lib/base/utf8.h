@@ -17,6 +17,9 @@ size_t utf8_character_len(const char *text, size_t len);
 /* Whether the data is UTF-8 from its first byte to its last. */
 bool utf8_is_valid(const char *text, size_t len);
 
+/* The text behind a byte order mark, which some editors put before it. */
+const char *utf8_skip_mark(const char *text);
+
 /*
  * Copies text and ends it with a NUL; `out`, of len + 1 bytes, may be `text` itself. Every byte
  * of invalid UTF-8, and every NUL, becomes '?'. `cut` says that there was more than `len` bytes:

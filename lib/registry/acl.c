@@ -12,6 +12,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/base/utf8.h"
 #include "lib/registry/digest.h"
 
 enum { MAX_CREDENTIALS_BYTES = 1024, MAX_WARNING_BYTES = 4096 };
@@ -310,7 +311,10 @@ static int check_file(int fd, const struct secret_file *file, struct err *err)
 	return check_mode(fd, stat.st_mode, file, err);
 }
 
-/* The file's one line, without its end: its length, or -1 with `err`; "" for another text. */
+/*
+ * The file's one line, without its end and a byte order mark, which editors put there; "" for
+ * another text.
+ */
 static int read_text(int fd, const struct secret_file *file, char text[MAX_CREDENTIALS_BYTES + 1],
 	struct err *err)
 {
@@ -325,6 +329,8 @@ static int read_text(int fd, const struct secret_file *file, char text[MAX_CREDE
 	if (len == MAX_CREDENTIALS_BYTES || strlen(text) != (size_t)len || strpbrk(text, "\r\n")) {
 		text[0] = '\0';
 	}
+	const char *line = utf8_skip_mark(text);
+	memmove(text, line, strlen(line) + 1);
 	return 0;
 }
 
@@ -354,6 +360,30 @@ static int copy_secret(
 	return 0;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* 0, or `err` for a text that the server would take for another user, or another password. */
+static int check_credentials(const char *text, const char *path, struct err *err)
+{
+	const char *colon = strchr(text, ':');
+	if (!colon || colon == text || colon[1] == '\0') {
+		return err_set(err, BERTH_FAILED,
+			"auth_file %s: allowed is one line user:password of less than %d bytes",
+			path, MAX_CREDENTIALS_BYTES);
+	}
+	if (is_blank(text[0]) || is_blank(colon[-1]) || is_blank(colon[1]) ||
+		is_blank(text[strlen(text) - 1])) {
+		return err_set(err, BERTH_FAILED,
+			"auth_file %s: a blank is at the beginning or the end of the user or of the "
+			"password, and would be a part of it",
+			path);
+	}
+	return 0;
+}
+
 int registry_auth_file_read(char **ret_credentials, const char *path, struct err *err)
 {
 	const struct secret_file file = { "auth_file", path };
@@ -362,16 +392,8 @@ int registry_auth_file_read(char **ret_credentials, const char *path, struct err
 		return err_set(err, BERTH_FAILED,
 			"auth = digest needs auth_file, a file of mode 0600 with user:password");
 	}
-	if (read_secret(&file, text, err) == 0) {
-		const char *colon = strchr(text, ':');
-		if (!colon || colon == text || colon[1] == '\0') {
-			err_set(err, BERTH_FAILED,
-				"auth_file %s: allowed is one line user:password of less than %d "
-				"bytes",
-				path, MAX_CREDENTIALS_BYTES);
-		} else {
-			(void)copy_secret(ret_credentials, &file, text, err);
-		}
+	if (read_secret(&file, text, err) == 0 && check_credentials(text, path, err) == 0) {
+		(void)copy_secret(ret_credentials, &file, text, err);
 	}
 	explicit_bzero(text, sizeof(text));
 	return err->code;
