@@ -1,8 +1,11 @@
 /* nerve's file of one service, as in its nerve_conf.d. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/convert_write.h"
+#include "lib/base/quote.h"
 
 enum { LABEL_SIZE = 64 };
 
@@ -65,14 +68,51 @@ static double seconds_of(const json_t *check, const char *name, double fallback)
 	return fallback;
 }
 
+/* Those that the agent sets itself, from the target and for each request. */
+static bool is_own_header(const char *name)
+{
+	static const char *const own[] = { "Connection", "Content-Length", "Transfer-Encoding",
+		NULL };
+	size_t i = 0;
+	while (own[i] && strcasecmp(own[i], name) != 0) {
+		i++;
+	}
+	return own[i] != NULL;
+}
+
+static void write_headers(FILE *out, const json_t *headers)
+{
+	static const char token[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+	const char *name;
+	json_t *value;
+	json_object_foreach ((json_t *)(uintptr_t)headers, name, value) {
+		char key[128];
+		bool is_host = strcasecmp(name, "Host") == 0;
+		snprintf(key, sizeof(key), "header.%s", name);
+		if (!json_is_string(value) || !*name || name[strspn(name, token)] ||
+			is_own_header(name)) {
+			convert_write_dropped(
+				out, "checks.headers", "one has no text, or is the agent's own");
+		} else {
+			convert_write_text(out, is_host ? "host" : key, json_string_value(value));
+		}
+	}
+}
+
 static void write_check(FILE *out, const json_t *check, size_t number, const char *host,
 	double port, double interval)
 {
-	static const char *const used[] = { "type", "uri", "timeout", "rise", "fall", "host",
+	static const char *const used_by_tcp[] = { "type", "uri", "timeout", "rise", "fall", "host",
 		"port", "name", NULL };
+	static const char *const used_by_http[] = { "type", "uri", "timeout", "rise", "fall",
+		"host", "port", "name", "headers", NULL };
 	static const struct convert_drop drops[] = {
 		{ "expect", "the body is compared by `match`, a line at a time" },
 		{ "ssl", "a check speaks plain HTTP; use a command such as curl" },
+		{ "open_timeout", "`timeout` is that of the whole run" },
+		{ "read_timeout", "`timeout` is that of the whole run" },
+		{ "ssl_timeout", "`timeout` is that of the whole run" },
 		{ NULL, NULL },
 	};
 	const char *type = text_of(check, "type");
@@ -92,7 +132,29 @@ static void write_check(FILE *out, const json_t *check, size_t number, const cha
 	fprintf(out, "interval = %.0fms\ntimeout = %.0fms\nrise = %.0f\nfall = %.0f\n",
 		interval * 1000, seconds_of(check, "timeout", 0.1) * 1000,
 		seconds_of(check, "rise", 1), seconds_of(check, "fall", 1));
-	convert_write_rest(out, "checks.", check, used, drops);
+	if (http) {
+		write_headers(out, json_object_get(check, "headers"));
+	}
+	convert_write_rest(out, "checks.", check, http ? used_by_http : used_by_tcp, drops);
+}
+
+/* nerve's main file, or that of a reporter other than ZooKeeper's. */
+static int refuse_other_file(const json_t *json, struct err *err)
+{
+	const char *folder = text_of(json, "service_conf_dir");
+	const json_t *services = json_object_get(json, "services");
+	const char *reporter = text_of(json, "reporter_type");
+	if (folder || json_is_object(services) || json_object_get(json, "instance_id")) {
+		return err_set(err, BERTH_FAILED,
+			"this is nerve's main file: convert the file of each service%s%s, or a file "
+			"of its own for each of `services`",
+			folder ? " in " : "", folder ? quote_text(folder).text : "");
+	}
+	if (reporter && strcmp(reporter, "zookeeper") != 0) {
+		return err_set(err, BERTH_FAILED, "its reporter is %s: only ZooKeeper's is read",
+			quote_text(reporter).text);
+	}
+	return 0;
 }
 
 int convert_nerve(const json_t *json, FILE *out, struct err *err)
@@ -111,6 +173,10 @@ int convert_nerve(const json_t *json, FILE *out, struct err *err)
 	const json_t *checks = json_object_get(json, "checks");
 	char label[LABEL_SIZE];
 	double port;
+	double weight;
+	if (refuse_other_file(json, err)) {
+		return err->code;
+	}
 	if (!host || !path || !convert_number(json, "port", &port)) {
 		return err_set(err, BERTH_FAILED, "host, port or zk_path is missing");
 	}
@@ -120,9 +186,13 @@ int convert_nerve(const json_t *json, FILE *out, struct err *err)
 	convert_label(label, sizeof(label), strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
 	fprintf(out,
 		"\n; nerve has no record of this kind: choose the names that fit your registry.\n"
-		"[component]\nuser = nerve\nservice_class = %s\ninstance = default\n"
-		"\n[endpoint service]\napi = %s\nprotocol = tcp\naddress_type = host/port\n",
-		*label ? label : "service", *label ? label : "service");
+		"[component]\nuser = nerve\nservice_class = %s\ninstance = default\n",
+		*label ? label : "service");
+	if (convert_number(json, "weight", &weight)) {
+		fprintf(out, "attribute.weight = %.0f\n", weight);
+	}
+	fprintf(out, "\n[endpoint service]\napi = %s\nprotocol = tcp\naddress_type = host/port\n",
+		*label ? label : "service");
 	char address[300];
 	snprintf(address, sizeof(address), "%s:%.0f", host, port);
 	convert_write_text(out, "address", address);

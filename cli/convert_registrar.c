@@ -191,19 +191,39 @@ static void write_dialect(FILE *out, const json_t *registration, const char *add
 
 /* ---- [check] ---- */
 
+/*
+ * A match by line does not see the end of the line: "^\\n$" is an empty one. A dollar at the end
+ * means itself.
+ */
+static void write_pattern(FILE *out, const char *pattern)
+{
+	size_t len = strlen(pattern);
+	size_t end = len > 0 && pattern[len - 1] == '$' ? len - 1 : len;
+	char *line = end > 0 && pattern[end - 1] == '\n' ? strdup(pattern) : NULL;
+	if (line) {
+		strcpy(line + end - 1, "$");
+	}
+	if (line && strchr(line, '$') == line + end - 1) {
+		convert_write_command(out, "match", line);
+	} else {
+		convert_write_text(out, "match", line ? line : pattern);
+	}
+	free(line);
+}
+
 static void write_match(FILE *out, const json_t *match)
 {
 	static const char *const used[] = { "pattern", "flags", "invert", NULL };
 	static const struct convert_drop drops[] = { { NULL, NULL } };
 	const char *pattern = text_of(match, "pattern");
 	const char *flags = text_of(match, "flags");
-	if (!pattern) {
-		return;
+	if (!pattern || !*pattern) {
+		return; /* an empty one matches whatever is printed */
 	}
 	fputs("; A POSIX extended regular expression, for one line; "
 	      "JavaScript's matched all the output.\n",
 		out);
-	convert_write_text(out, "match", pattern);
+	write_pattern(out, pattern);
 	if (flags && strchr(flags, 'i')) {
 		fputs("match_ignore_case = yes\n", out);
 	}

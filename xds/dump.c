@@ -42,6 +42,10 @@ int dump_name(struct berth *berth, struct world *world, const char *name, int ti
 		return 2;
 	}
 	(void)follow_take(world, &user, name, strlen(name));
+	if (!follow_can_mean(user.follow)) {
+		follow_release(&user, clock_monotonic_ms());
+		return 2; /* the log has a hint */
+	}
 	world_update(world, clock_monotonic_ms());
 	while (!follow_whole(user.follow) && clock_monotonic_ms() < until_ms) {
 		(void)berth_dispatch(berth, 100, &failure);

@@ -12,7 +12,7 @@
 #include "xds/name.h"
 #include "xds/side.h"
 
-enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20, FULL_AGAIN_MS = 1000, FULL_AT_ONCE = 256 };
+enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20, FULL_AGAIN_MS = 1000, FULL_AT_ONCE = 256, ODD_NAMES_MAX = 16 };
 
 struct follow {
 	struct follow *next_in_bucket;
@@ -68,6 +68,7 @@ struct world {
 	size_t name_count;
 	uint64_t encodings;
 	uint64_t refused;
+	unsigned odd_names; /* that can mean nothing */
 };
 
 /* ---- the world ---- */
@@ -397,6 +398,16 @@ static void observe_sides(struct follow *follow)
 	}
 }
 
+static void hint_at_odd_name(struct world *world, const struct follow *follow)
+{
+	if (!follow_can_mean(follow) && world->odd_names++ < ODD_NAMES_MAX) {
+		log_line("warn",
+			"\"%s\" has no endpoints, since no record can have that name: write "
+			"INSTANCE.CLASS.USER, _SERVICE._tcp. and such a name, or a path",
+			follow->name);
+	}
+}
+
 static struct follow *create_follow(
 	struct world *world, struct follow_quota *quota, const char *name, size_t len)
 {
@@ -419,6 +430,7 @@ static struct follow *create_follow(
 	world->count++;
 	observe_sides(follow);
 	mark_changed(follow);
+	hint_at_odd_name(world, follow);
 	return follow;
 }
 
@@ -502,6 +514,11 @@ void follow_release(struct follow_user *user, int64_t now_ms)
 const char *follow_name(const struct follow *follow)
 {
 	return follow->name;
+}
+
+bool follow_can_mean(const struct follow *follow)
+{
+	return follow->sides[0].meaning.count > 0;
 }
 
 bool follow_known(const struct follow *follow)

@@ -118,6 +118,8 @@ bool follow_take(struct world *world, struct follow_user *user, const char *name
 void follow_release(struct follow_user *user, int64_t now_ms);
 
 const char *follow_name(const struct follow *follow);
+/* False for a name that no record can have. */
+bool follow_can_mean(const struct follow *follow);
 bool follow_known(const struct follow *follow);
 /* It is not known for want of a stream of the agent, not because the registry is away. */
 bool follow_is_full(const struct follow *follow);

@@ -134,9 +134,18 @@ static void take_domain(char *text, const char *domain)
 	}
 }
 
-static void read_path(struct name_meaning *meaning, const char *path)
+/* The length of a name without a port behind it. */
+static size_t len_without_port(const char *name)
 {
-	size_t len = strlen(path);
+	enum { PORT_DIGITS = 5 };
+	const char *colon = strrchr(name, ':');
+	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+	bool is_port = digits > 0 && digits <= PORT_DIGITS && colon[1 + digits] == '\0';
+	return is_port ? (size_t)(colon - name) : strlen(name);
+}
+
+static void read_path(struct name_meaning *meaning, const char *path, size_t len)
+{
 	if (path_check(path, len, NULL) == 0) {
 		meaning->places = memory_zeroed(1, sizeof(*meaning->places));
 		meaning->places[0] = (struct name_place){ .shape = NAME_CHILDREN,
@@ -151,15 +160,16 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	struct name_meaning *meaning = ret_meaning;
 	struct elements elements;
 	*meaning = (struct name_meaning){ .count = 0 };
+	size_t len = len_without_port(name);
 	if (name[0] == '/') {
-		read_path(meaning, name);
+		read_path(meaning, name, len);
 		return;
 	}
-	size_t len = strlen(name);
 	if (len > 0 && name[len - 1] == '.') {
 		len--;
 	}
-	if (len == 0 || len > DNS_NAME_MAX) {
+	/* A slash would make two elements of a label. */
+	if (len == 0 || len > DNS_NAME_MAX || memchr(name, '/', len)) {
 		return;
 	}
 	for (size_t i = 0; i < len; i++) {

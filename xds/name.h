@@ -10,7 +10,8 @@
  *                              http
  *   /users/devteam/web/prod/components    a path: the record there and those of direct children
  *
- * A name is that of the DNS (agent/names/names.h), with or without the domain at its end.
+ * A name is that of the DNS (agent/names/names.h), with or without the domain at its end. A port
+ * behind it (NAME:8080), which users of gRPC write, changes nothing: endpoints have their own.
  */
 #ifndef XDS_NAME_H
 #define XDS_NAME_H

@@ -11,6 +11,7 @@
 struct check_match {
 	regex_t regex;
 	bool found;
+	bool begun;    /* there is output */
 	bool skipping; /* the rest of a line that is too long */
 	size_t len;
 	char text[CHECK_MATCH_LINE_BYTES + 1]; /* begins at the beginning of a line */
@@ -72,6 +73,7 @@ static size_t take(struct check_match *match, const char *data, size_t len)
 
 void check_match_add(struct check_match *match, const char *data, size_t len)
 {
+	match->begun = match->begun || len > 0;
 	while (len > 0 && !match->found) {
 		size_t used = match->skipping ? skip(match, data, len) : take(match, data, len);
 		data += used;
@@ -81,8 +83,11 @@ void check_match_add(struct check_match *match, const char *data, size_t len)
 
 bool check_match_finish(struct check_match *match)
 {
-	if (!match->found && !match->skipping) {
-		judge(match, match->len);
+	/* Nothing at all counts as an empty line; behind the last line's end there is none. */
+	bool has_line = !match->begun || match->len > 0;
+	bool ends = match->len > 0 && match->text[match->len - 1] == '\n';
+	if (!match->found && !match->skipping && has_line) {
+		judge(match, match->len - ends);
 	}
 	return match->found;
 }

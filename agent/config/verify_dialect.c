@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/config/value.h"
 #include "lib/base/limits.h"
@@ -16,8 +17,8 @@ static const char letters_and_digits[] =
 
 int config_verify_dns_name(const char *value, struct err *err)
 {
-	size_t labels = 0;
-	for (const char *label = value;; labels++) {
+	const char *label = value;
+	for (;;) {
 		size_t len = strcspn(label, ".");
 		if (len == 0 || len > LIMIT_PATH_ELEMENT_BYTES ||
 			strspn(label, letters_and_digits) < len) {
@@ -31,9 +32,10 @@ int config_verify_dns_name(const char *value, struct err *err)
 		}
 		label += len + 1;
 	}
-	return labels > 0 ? 0
-			  : err_set(err, BERTH_FAILED,
-				    "\"%s\" has one label; a domain name has two or more", value);
+	return strcasecmp(label, "zookeeper") == 0
+		? err_set(err, BERTH_FAILED,
+			  "\"%s\" would lie below /zookeeper, which is the server's own", value)
+		: 0;
 }
 
 int config_verify_foreign_name(const char *value, struct err *err)

@@ -75,6 +75,8 @@ ParameterizedTestParameters(name, means_these_places)
 		{ "_._tcp.prod", "", "" },
 		{ "_http._tcp.", "", "" },
 		{ "a_b.c", "", "" },
+		{ "db/a", "", "" },
+		{ "db:8080", "N/db N/users/db", "" },
 		{ "berth", "N/berth N/users/berth", "" },
 	};
 	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));

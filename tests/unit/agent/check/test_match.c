@@ -29,7 +29,10 @@ Test(check_match, looks_at_each_line_however_it_is_cut)
 		{ "^(a+|b)$", "a+|b\n", false },
 		{ "ok", "OK\n", false },
 		{ "one.two", "one\ntwo\n", false },
-		{ "^$", "one\n", true },
+		{ "^$", "one\n", false },
+		{ "^$", "one\n\n", true },
+		{ "^$", "\n", true },
+		{ "^$", "", true },
 		{ "^$", "one", false },
 		{ "^OK$", "OK\xc3", false },
 	};

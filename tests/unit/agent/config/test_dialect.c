@@ -43,7 +43,7 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 			"no [endpoint admin]" },
 		{ REGISTRAR REGISTRAR_KEYS "path = /g\n", 12, "type = registrar" },
 		{ REGISTRAR REGISTRAR_KEYS "endpoint = rest\n", 12, "no [endpoint rest]" },
-		{ REGISTRAR "host_type = host\ndomain = web\n", 11, "one label" },
+		{ REGISTRAR "host_type = host\ndomain = a.zookeeper\n", 11, "server's own" },
 		{ REGISTRAR "host_type = host\ndomain = web..example\n", 11, "not a domain name" },
 		{ REGISTRAR "host_type = host\ndomain = web.exa mple\n", 11, "not a domain name" },
 		{ REGISTRAR "host_type = host\ndomain = web.a1234567890123456789012345678901"
