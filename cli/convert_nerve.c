@@ -146,8 +146,8 @@ static int refuse_other_file(const json_t *json, struct err *err)
 	const char *reporter = text_of(json, "reporter_type");
 	if (folder || json_is_object(services) || json_object_get(json, "instance_id")) {
 		return err_set(err, BERTH_FAILED,
-			"this is nerve's main file: convert the file of each service%s%s, or a file "
-			"of its own for each of `services`",
+			"this is nerve's main file: convert the file of each service%s%s, or a "
+			"file of its own for each of `services`",
 			folder ? " in " : "", folder ? quote_text(folder).text : "");
 	}
 	if (reporter && strcmp(reporter, "zookeeper") != 0) {

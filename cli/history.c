@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "lib/base/clock.h"
+
+enum { READER_MS = 2000 }; /* how soon a reader that has gone is noticed */
+
 /* Which items to show: the newest `count` of those after `since`. */
 struct range {
 	size_t begin;
@@ -122,8 +126,14 @@ static int follow(struct cli *cli)
 	bool away = false;
 	int status = 0;
 	while (status == 0 && !ferror(stdout)) {
-		if (cli_await(cli, BERTH_HISTORY, tag, INT64_MAX, &history, &failure) != 0) {
-			status = last ? wait_for_agent(&failure, &away) : output_failure(&failure);
+		int64_t until_ms = cli->output.terminal ? INT64_MAX
+							: clock_monotonic_ms() + READER_MS;
+		if (cli_await(cli, BERTH_HISTORY, tag, until_ms, &history, &failure) != 0) {
+			bool same = failure.code == BERTH_TIMEOUT && last;
+			status = same  ? 0
+				: last ? wait_for_agent(&failure, &away)
+				       : output_failure(&failure);
+			status = status == 0 && output_wait(-1, 0) ? EXIT_FAILURE : status;
 			continue;
 		}
 		away = false;

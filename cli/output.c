@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,6 +184,12 @@ int output_finish(int status)
 		return status ? status : EXIT_FAILURE;
 	}
 	return status;
+}
+
+bool output_wait(int fd, int timeout_ms)
+{
+	struct pollfd files[] = { { STDOUT_FILENO, 0, 0 }, { fd, POLLIN, 0 } };
+	return poll(files, 2, timeout_ms) > 0 && (files[0].revents & (POLLERR | POLLHUP));
 }
 
 /* ---- reading answers ---- */

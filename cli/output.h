@@ -60,6 +60,12 @@ void output_progress_end(const struct output *output);
 /* The exit status when all is done: 1 when stdout could not take it all. */
 int output_finish(int status);
 
+/*
+ * Waits until `fd` can be read (-1: none), the reader of standard output has gone, as head does, or
+ * so many milliseconds are over (-1: for ever). True when the reader has gone.
+ */
+bool output_wait(int fd, int timeout_ms);
+
 /* The member's text; "" when it is absent or no text. */
 const char *output_text(const json_t *object, const char *name);
 /* The member's number; 0 when it is absent or no number. */

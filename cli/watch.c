@@ -297,6 +297,20 @@ static int patience_ms(const struct watching *watching, int64_t first_answer_ms)
 						       : (int)left_ms;
 }
 
+/* Without a command the watch ends with its reader, not at the next change some day. */
+static int wait_for_events(struct watching *watching, int timeout_ms, struct berth_failure *failure)
+{
+	struct berth *berth = watching->cli->berth;
+	if (watching->cli->options.command) {
+		return berth_dispatch(berth, timeout_ms, failure);
+	}
+	if (output_wait(berth_fd(berth), timeout_ms)) {
+		watching->status = EXIT_FAILURE;
+		return 0;
+	}
+	return berth_dispatch(berth, 0, failure);
+}
+
 static int follow(struct watching *watching)
 {
 	const struct options *options = &watching->cli->options;
@@ -313,8 +327,8 @@ static int follow(struct watching *watching)
 			fprintf(stderr, "note: %s\n", failure.message);
 			first_answer_ms = clock_monotonic_ms() + FIRST_ANSWER_MS;
 		}
-		if (berth_dispatch(watching->cli->berth, patience_ms(watching, first_answer_ms),
-			    &failure) != 0) {
+		if (wait_for_events(watching, patience_ms(watching, first_answer_ms), &failure) !=
+			0) {
 			return output_failure(&failure);
 		}
 		if (clock_monotonic_ms() >= watching->due_ms) {

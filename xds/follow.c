@@ -12,7 +12,13 @@
 #include "xds/name.h"
 #include "xds/side.h"
 
-enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20, FULL_AGAIN_MS = 1000, FULL_AT_ONCE = 256, ODD_NAMES_MAX = 16 };
+enum {
+	BUCKETS = 1024,
+	ENCODED_MAX = 64 << 20,
+	FULL_AGAIN_MS = 1000,
+	FULL_AT_ONCE = 256,
+	ODD_NAMES_MAX = 16
+};
 
 struct follow {
 	struct follow *next_in_bucket;

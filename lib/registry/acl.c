@@ -377,8 +377,8 @@ static int check_credentials(const char *text, const char *path, struct err *err
 	if (is_blank(text[0]) || is_blank(colon[-1]) || is_blank(colon[1]) ||
 		is_blank(text[strlen(text) - 1])) {
 		return err_set(err, BERTH_FAILED,
-			"auth_file %s: a blank is at the beginning or the end of the user or of the "
-			"password, and would be a part of it",
+			"auth_file %s: a blank around the user or around the password would be a "
+			"part of it",
 			path);
 	}
 	return 0;

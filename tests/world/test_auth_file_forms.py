@@ -1,5 +1,6 @@
-"""An agent logs in as nobody that the server knows: the file with user and password was written by an
-editor that puts a byte order mark first, or by a template that leaves a blank behind the password.
+"""An agent logs in as nobody that the server knows: the file with user and password was written by
+an editor that puts a byte order mark first, or by a template that leaves a blank behind the
+password.
 The same editor writes records and other programs' configurations.
 
 Source: PowerShell's `Out-File -Encoding utf8`, which writes a mark; templates with a blank at the
@@ -15,8 +16,8 @@ from kazoo_client import kazoo, make_digest_acl
 from zookeeper import share_zookeeper
 
 BOM = b"\xef\xbb\xbf"
-GOOD = [b"ann:s3cret\n", b"ann:s3cret\r\n", BOM + b"ann:s3cret\n", BOM + b"ann:s3cret", b"ann:s3:cret",
-    b"ann:s3 cret\n"]
+GOOD = [b"ann:s3cret\n", b"ann:s3cret\r\n", BOM + b"ann:s3cret\n", BOM + b"ann:s3cret",
+    b"ann:s3:cret", b"ann:s3 cret\n"]
 BAD = {b"ann:s3cret \n": "blank", b"ann:s3cret\t": "blank", b" ann:s3cret": "blank",
     b"ann: s3cret\n": "blank", b"ann :s3cret": "blank", BOM: "user:password",
     b"ann:s3cret\nbob:x\n": "one line", b"# who\nann:s3cret\n": "one line",
@@ -50,7 +51,7 @@ class AuthFileForms(AgentTest):
             self.assertIn(wanted, [acl.id for acl in acls], content)
             agent.stop()
 
-    def test_what_would_be_another_identity_is_refused(self):
+    def test_another_identity_is_refused(self):
         for content, said in BAD.items():
             done = self.secure_agent(content).verdict()
             self.assertEqual(done.returncode, 1, content)

@@ -1,5 +1,5 @@
-"""Files of Registrar and nerve as sites have them are converted, and the result is refused, or means
-something else: a domain of one label, a pattern of an empty line, headers of a check, a label
+"""Files of Registrar and nerve as sites have them are converted, and the result is refused, or
+means something else: a domain of one label, a pattern of an empty line, headers of a check, a label
 without a value, nerve's main file.
 
 Source: Triton's and Manta's files for Registrar (mahi, electric-moray, binder, ufds); Yelp's files
@@ -80,7 +80,7 @@ class RealFiles(InDirectory, AgentTest):
             done = agent.verdict()
             self.assertEqual(done.returncode, 0, f"{name}: {done.stderr}")
 
-    def test_what_they_mean_is_kept(self):
+    def test_patterns_ports_and_times_are_kept(self):
         text = {name: self.converted("registrar", document)
             for name, document in REGISTRAR.items()}
         self.assertIn("\nmatch = ^$\n", text["line feed"])

@@ -91,7 +91,7 @@ class TemplatesNotFilled(AgentTest):
                 self.assertIn(said, told, new)
                 self.assertRegex(told, re.escape(str(self.folder)) + r"\S*:\d+: ", new)
 
-    def test_what_is_meant_is_no_mark(self):
+    def test_text_that_looks_like_a_mark_is_taken(self):
         for old, new in MEANT:
             status, told = self.judge(GOOD.replace(old, new), "--strict")
             self.assertEqual(status, 0, told)

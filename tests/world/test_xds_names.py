@@ -1,8 +1,8 @@
-"""A target of gRPC with a port, as people write it (xds:///prod.web.devteam:8080), has no endpoints,
-and nobody says why: the port is a part of the resource's name.
+"""A target of gRPC with a port, as people write it (xds:///prod.web.devteam:8080), has no
+endpoints, and nobody says why: the port is a part of the resource's name.
 
-Source: grpc/proposal A27 (the resource is named by the target behind "xds:///"); Istio's and Traffic
-Director's examples of gRPC, whose targets have ports
+Source: grpc/proposal A27 (the resource is named by the target behind "xds:///"); Istio's and
+Traffic Director's examples of gRPC, whose targets have ports
 """
 
 import json
