@@ -37,7 +37,8 @@ PLACES = {
         exec 2>small/log
         head -c 4096 /dev/zero >&2
         exec "$@"' sh "$@" """, ["mount namespace"]),
-    "stderr reaches the limit of a file's size": ("exec 2>small; ulimit -f 16; head -c 8192 /dev/zero >&2", []),
+    "stderr reaches the limit of a file's size": (
+        "exec 2>small; ulimit -f 16; head -c 8192 /dev/zero >&2", []),
     "stderr is closed": ("exec 2>&-", []),
     "all three are closed": ("exec 0<&- 1>&- 2>&-", []),
     "no /proc": (MOUNTS + """mount -t tmpfs none /proc; exec "$@"' sh "$@" """,

@@ -1,5 +1,5 @@
-"""`berth watch PATH | head -n 1` does not end when head does, but at the next change some day: a
-script waits for it for ever. So does `berth history --follow`.
+"""A script waits for ever: `berth watch PATH | head -n 1` does not end when head does, but at the
+next change some day. So does `berth history --follow`.
 
 Source: coreutils, whose `tail -f FILE | head -n 1` ends
 """

@@ -316,8 +316,10 @@ void zk_worker_process_end(struct zk_worker_process *worker)
 	if (worker->pid == 0) {
 		return;
 	}
+	/* ESRCH: another reaper was faster, and the number may be another process's now. */
 	if (worker->pidfd < 0 ||
-		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0) != 0) {
+		(syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0) != 0 &&
+			errno != ESRCH)) {
 		kill(worker->pid, SIGKILL);
 	}
 	reap(worker->pid);

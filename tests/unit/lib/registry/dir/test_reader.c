@@ -37,7 +37,6 @@ int fcntl(int fd, int command, ...)
 /* Done once, when the reader asks for the stat of its node, which is open. */
 static void (*at_next_stat)(void);
 static bool knows_no_births; /* as some file systems */
-static int stat_error;
 
 int statx(int fd, const char *restrict path, int flags, unsigned mask,
 	struct statx *restrict ret_stat)
@@ -46,10 +45,6 @@ int statx(int fd, const char *restrict path, int flags, unsigned mask,
 	at_next_stat = NULL;
 	if (work) {
 		work();
-	}
-	if (stat_error) {
-		errno = stat_error;
-		return -1;
 	}
 	int ret = (int)syscall(SYS_statx, fd, path, flags, mask, ret_stat);
 	if (knows_no_births) {
@@ -170,19 +165,4 @@ Test(dir_reader, where_no_birth_is_known_a_node_was_made_when_its_directory_chan
 	cr_assert_eq(task.ret_err.code, 0, "%s", task.ret_err.msg);
 	cr_expect_eq(task.ret_stat.created_ms, 1000007);
 	cr_expect_neq(task.ret_stat.node_id, 0);
-}
-
-Test(dir_reader, a_node_whose_stat_fails_is_an_error)
-{
-	static const enum registry_operation operations[] = { REGISTRY_OP_STAT, REGISTRY_OP_GET,
-		REGISTRY_OP_CHILDREN };
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
-		struct registry_task task = { .operation = operations[i], .path = "/p" };
-		stat_error = EIO;
-		dir_task_run(&reader, &task);
-		stat_error = 0;
-		cr_expect_eq(task.ret_err.code, BERTH_REGISTRY_UNAVAILABLE);
-		cr_expect_null(task.ret_data);
-		cr_expect_null(task.ret_children);
-	}
 }
