@@ -154,17 +154,6 @@ class Compose(unittest.TestCase):
     def setUp(self):
         self.file = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
-    def test_the_sidecar_shares_socket_and_network_with_its_server(self):
-        services = self.file["services"]
-        self.assertEqual(services["berth"]["network_mode"], "service:server")
-        mounts = {name: dict(volume.split(":")[:2] for volume in service["volumes"])
-            for name, service in services.items()}
-        self.assertEqual(mounts["berth"]["run"], mounts["server"]["run"])
-        self.assertEqual(pathlib.Path(services["server"]["environment"]["BERTH_SOCKET"]).parent,
-            pathlib.Path(mounts["server"]["run"]))
-        self.assertLessEqual({volume for service in mounts.values() for volume in service},
-            set(self.file["volumes"]))
-
     @unittest.skipUnless(shutil.which("docker-compose"), "docker-compose is not installed")
     def test_compose_reads_it_as_it_is_meant(self):
         """compose checks the file by its schema, without an engine."""
@@ -175,10 +164,8 @@ class Compose(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("WARNING", result.stderr)
         services = yaml.safe_load(result.stdout)["services"]
-        self.assertEqual(services["berth"]["environment"]["BERTH_REGISTRY"], registry)
-        self.assertEqual(services["berth"]["environment"]["BERTH_USER"], "devteam")
-        self.assertEqual((services["berth"]["network_mode"], services["berth"]["pid"]),
-            ("service:server", "service:server"))
+        self.assertEqual(services["server"]["environment"]["BERTH_REGISTRY"], registry)
+        self.assertEqual(services["server"]["environment"]["BERTH_USER"], "devteam")
         # It would have found a mistake.
         broken = subprocess.run(["docker-compose", "--file", "-", "config"],
             input="services: {berth: {image: berth, read-only: true}}", capture_output=True,
@@ -188,7 +175,7 @@ class Compose(unittest.TestCase):
     def test_every_variable_is_one_of_the_sample_configuration(self):
         sample = set(re.findall(r"\$\{([A-Z_]+)",
             (DEPLOY.parent / "conf" / "berth.ini").read_text()))
-        self.assertLessEqual(set(self.file["services"]["berth"]["environment"]), sample)
+        self.assertLessEqual(set(self.file["services"]["server"]["environment"]), sample)
 
 
 class Host(BridgeTest):

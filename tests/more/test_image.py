@@ -1,7 +1,7 @@
-"""deploy/Dockerfile and deploy/compose.yaml in a container engine.
+"""deploy/Dockerfile and the compose files of deploy/ in a container engine.
 
 Podman builds the image from a release in the two stages of the Dockerfile. The image runs a server
-under its entry point, and it is a sidecar next to one. No registry of images is asked: the base of
+under its entry point, alone and by docker-compose. No registry of images is asked: the base of
 each stage is made of this machine's files, of the packages that the stage names, so apt-get finds
 these installed. A package that the stage does not name is not there.
 """
@@ -29,6 +29,9 @@ FROM berth
 COPY my-server /usr/local/bin/my-server
 CMD ["/usr/local/bin/my-server"]
 """
+
+
+WAYS = ["the server is killed", "the agent is killed", "restart", "re-creation", "restart"]
 
 
 def packages_of_stages():
@@ -64,9 +67,8 @@ class Image(unittest.TestCase):
         (server / "my-server").write_text(SERVER)
         (server / "my-server").chmod(0o755)
         (server / "Dockerfile").write_text(OWN)
-        cls.build("with-agent", server)
-        (server / "Dockerfile").write_text(OWN.replace("FROM berth", f"FROM {BASE}"))
         cls.build("my-server", server)
+        cls.docker = cls.engine.serve()
 
     @classmethod
     def take_base(cls, name, packages, *changes):
@@ -95,7 +97,7 @@ class Image(unittest.TestCase):
         self.engine.do("volume", "create", "registry")
         self.engine.do("run", "--detach", "--name", "web", "--volume", "registry:/registry",
             "--env", "BERTH_REGISTRY=dir:/registry",
-                       "--env", "PORT=8080", "with-agent")
+                       "--env", "PORT=8080", "my-server")
         wait_until(lambda: self.inside("web", "berth", "ready")[0] == 0, "the server is registered")
         self.assertTrue(self.records("web", "/registry"))
         status, output = self.inside("web", "berth", "status")
@@ -121,36 +123,66 @@ class Image(unittest.TestCase):
 
     def once(self, program, variable, *arguments):
         """What a program of the image prints, as the only one of its container."""
-        return self.engine.do("run", "--rm", "--network", "none", "--env", variable, "--entrypoint",
-            program, "berth", *arguments)
+        return self.engine.do("run", "--rm", "--env", variable, "--entrypoint", program, "berth",
+            *arguments)
 
-    def compose(self, *arguments):
+    def compose(self, file, *arguments):
         status, output = self.engine.run("docker-compose", "--project-name", "fleet", "--file",
-            SOURCE / "deploy" / "compose.yaml", *arguments,
+            SOURCE / "deploy" / file, *arguments,
                                          patience=COMPILING,
                                          BERTH_REGISTRY="dir:/var/lib/berth/registry",
             **self.docker)
         self.assertEqual(status, 0, output)
         return output
 
-    def test_compose_runs_a_sidecar_beside_its_server(self):
-        self.docker = self.engine.serve()
-        self.compose("up", "--detach", "--no-build")
+    def container(self):
         names = self.engine.do("ps", "--format", "{{.Names}}").split()
-        sidecar, server = sorted(name for name in names if name.startswith("fleet"))
-        wait_until(lambda: self.inside(sidecar, "berth", "ready")[0] == 0,
-            "the server is registered")
-        self.assertTrue(self.records(sidecar, "/var/lib/berth/registry"))
-        # The server has the agent's socket; the agent may not write to its own root.
-        self.assertEqual(self.inside(server, "test", "-S", "/run/berth/berth.sock"), (0, ""))
-        self.assertNotEqual(self.inside(sidecar, "touch", "/etc/berth/berth.ini")[0], 0)
-        self.assertEqual(self.inside(sidecar, "sh", "-c",
-            "grep CapEff /proc/self/status")[1].split(), ["CapEff:", "0" * 16])
-        self.engine.do("healthcheck", "run", sidecar)
-        self.compose("stop", "berth")
-        self.assertEqual(self.state(sidecar)["ExitCode"], 0, self.engine.do("logs", sidecar))
-        self.assertEqual(self.inside(server, "true"), (0, ""))
-        self.compose("stop")
+        return next((name for name in names if name.startswith("fleet")), None)
+
+    def is_ready(self):
+        name = self.container()
+        return name and self.inside(name, "berth", "ready")[0] == 0
+
+    def wait_ready(self, what):
+        try:
+            wait_until(self.is_ready, what)
+        except AssertionError as error:
+            every = self.engine.do("ps", "--all", "--format", "{{.Names}}").split()
+            logs = [self.engine.do("logs", name)[-2000:] for name in every]
+            raise AssertionError(f"{error}\n" + "\n".join(logs)) from None
+
+    def break_it(self, file, how):
+        name = self.container()
+        started = self.state(name)["StartedAt"]
+        if how == "the server is killed":
+            # The only child of the agent, with a directory registry.
+            kill = "kill -9 $(cat /proc/1/task/1/children)"
+            self.assertEqual(self.inside(name, "sh", "-c", kill)[0], 0)
+        elif how == "the agent is killed":
+            self.engine.run("kill", "-9", str(self.state(name)["Pid"]))
+        elif how == "restart":
+            self.compose(file, "restart", "server")
+        else:
+            self.compose(file, "up", "--detach", "--no-build", "--force-recreate", "--no-deps",
+                "server")
+        wait_until(lambda: self.is_ready() and self.state(self.container())["StartedAt"] != started,
+            f"the container serves again ({how})")
+
+    def test_compose_runs_a_server_that_comes_back_with_its_agent(self):
+        file = "compose.yaml"
+        self.compose(file, "up", "--detach", "--no-build")
+        wait_until(self.is_ready, "the server is registered")
+        name = self.container()
+        self.assertTrue(self.records(name, "/var/lib/berth/registry"))
+        # The container may not write to its own root.
+        self.assertNotEqual(self.inside(name, "touch", "/etc/berth/berth.ini")[0], 0)
+        self.assertEqual(self.inside(name, "sh", "-c", "grep CapEff /proc/self/status")[1].split(),
+            ["CapEff:", "0" * 16])
+        self.engine.do("healthcheck", "run", name)
+        for how in WAYS:
+            with self.subTest(how=how):
+                self.break_it(file, how)
+        self.compose(file, "stop")
 
 
 if __name__ == "__main__":

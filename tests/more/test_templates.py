@@ -402,7 +402,7 @@ class Templates(TemplateTest):
             **environment))["services"]
         self.config.write_text(self.here((SOURCE / "conf" / "berth.ini").read_text().replace(
             "http://127.0.0.1:${PORT:-8080}/", SERVED_AT)))
-        record = self.announced(**services["berth"]["environment"])
+        record = self.announced(**services["server"]["environment"])
         (endpoint,) = record["external"]
         self.assertEqual(endpoint["addresses"], [{"uri": ANNOUNCED}])
         self.assertEqual(record["yarn:component"], pathlib.Path(self.path).name)
