@@ -57,8 +57,8 @@ class ServerInPeace(AgentTest):
         """The states and errors of a server after some runs of a check."""
         server = OddServer(answer, reads)
         self.addCleanup(server.close)
-        self.watcher = self.web_agent(check="", extra={"check app": {"interval": "100ms",
-            "timeout": "10s", "fast_interval": "100ms", **{key: value.format(server.port)
+        self.watcher = self.web_agent(check="", extra={"check app": {"interval": "250ms",
+            "timeout": "10s", "fast_interval": "250ms", **{key: value.format(server.port)
             for key, value in options.items()}}}).start()
         wait_until(lambda: server.answered + len(server.errors) >= RUNS, "it was asked often")
         self.assertEqual(self.watcher.check_named("app")["state"], "up")
