@@ -8,7 +8,9 @@ clock runs from the kill until a look-up there, made when its stream says DELETE
 the host's agent is killed and started again, BERTH_RESTARTS times (default 100). At last another
 container does one thing after another to its registry and its socket, as fast as it can, while
 those that live look up: in peace, next to the same work in a directory that is no container's and
-on another agent's socket, and next to the attack, BERTH_TURNS times (default 3) in turns.
+on another agent's socket, and next to the attack, BERTH_TURNS times (default 3) in turns. Root also
+has a container's directory held in the kernel (tests/support/holding.py), and repeats kills and
+look-ups.
 """
 
 import contextlib
@@ -22,6 +24,7 @@ import tempfile
 import time
 
 from berth import PROGRAMS, Agent, Answer, UnixConnection, service_record, wait_until
+from holding import Held, lookers, state
 from zookeeper import ZooKeeper
 
 CONTAINERS = int(os.environ.get("BERTH_CONTAINERS", "50"))
@@ -262,6 +265,44 @@ def show(what, values):
           f"{values[len(values) * 99 // 100]:.2f} ms, worst {values[-1]:.2f} ms", flush=True)
 
 
+def pss_mb(pid):
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(next(line.split()[1] for line in text.splitlines()
+        if line.startswith("Pss:"))) / 1024
+
+
+def live_ms(agent):
+    """Of /live on the agent's own socket."""
+    for _ in range(LOOK_UPS // 5):
+        begin = time.monotonic()
+        agent.get("/live")
+        yield (time.monotonic() - begin) * 1e3
+
+
+def next_to_one_that_is_held(host, follower, victim, folder, sockets):
+    """The same kills and look-ups, while the directory of one container is held."""
+    pid = host.agent.process.pid
+    show("/live", live_ms(host.agent))
+    show("look-ups", look_ups_ms(sockets))
+    before = pss_mb(pid)
+    node = host.containers / "hostile/registry/users/HELD"
+    node.mkdir(parents=True)
+    folder.chmod(0o711)
+    held = Held(node)
+    try:
+        node.rename(node.with_name("held"))
+        wait_until(lambda: "D" in [state(looker) for looker in lookers(pid)], "a looker hangs")
+        wait_until(lambda: any(part["state"] == "stalled"
+            for part in host.agent.get("/v1/bridge").json["containers"]), "one is stalled")
+        show("/live, one container is held", live_ms(host.agent))
+        show("look-ups of the others", look_ups_ms(sockets))
+        show("kill of a container's only process to gone",
+            kills_ms(follower, lambda: Process(host, victim, folder), ROUNDS))
+        print(f"memory of the agent {pss_mb(pid) - before:+.2f} MB (PSS)", flush=True)
+    finally:
+        held.end()
+
+
 def cpu_s(pid):
     return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
 
@@ -321,11 +362,12 @@ def main():
         (control / "berth.sock").symlink_to(follower.agent.socket)
         for what, source in ATTACKS.items():
             attack(host, sockets, control, what, source)
-        for process in (host.agent.process.pid, host.agent.worker()):
-            status = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text()
-            pss = next(line.split()[1] for line in status.splitlines() if line.startswith("Pss:"))
+        if os.geteuid() == 0:
+            next_to_one_that_is_held(host, follower, victim, folder, sockets)
+        for process in (host.agent.process.pid, host.agent.worker(), lookers(
+                host.agent.process.pid)[-1]):
             comm = pathlib.Path(f"/proc/{process}/comm").read_text().strip()
-            print(f"memory of {comm} (PSS): {int(pss) / 1024:.1f} MB")
+            print(f"memory of {comm} (PSS): {pss_mb(process):.2f} MB")
 
 
 if __name__ == "__main__":
