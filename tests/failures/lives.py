@@ -38,7 +38,7 @@ class Names(Life):
     def names(self):
         port = self.bind_other()
         self.until(lambda: self.finds(port), "the other record is found")
-        for kind, wanted in ("A", "A 127.0.0.1"), ("SRV", f"SRV 0 0 {port} {NAME}."):
+        for kind, wanted in ("A", "A 127.0.0.1"), ("SRV", f"SRV 0 1 {port} {NAME}."):
             for tcp in (False, True):
                 self.until(lambda: self.is_answered(kind, wanted, tcp),
                     f"{kind} of {NAME} is answered")

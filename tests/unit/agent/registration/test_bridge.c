@@ -332,6 +332,8 @@ BRIDGED(a_successor_gets_the_sockets_and_closes_those_of_containers_that_have_go
 	stage->received.bridge_count = 3;
 	close_bridge(stage);
 	free(passed.bridge);
+	free(passed.abandoned);
+	free(passed.owners);
 	cr_assert_eq(open_bridge(stage), 0);
 	for (int i = 0; i < 3; i++) {
 		cr_expect_eq(sockets[i].fd, -1, "%d", i);
