@@ -404,7 +404,7 @@ class Templates(TemplateTest):
             "http://127.0.0.1:${PORT:-8080}/", SERVED_AT)))
         record = self.announced(**services["server"]["environment"])
         (endpoint,) = record["external"]
-        self.assertEqual(endpoint["addresses"], [{"uri": ANNOUNCED}])
+        self.assertEqual(endpoint["addresses"], [{"uri": f"http://{record['yarn:ip']}:8080/"}])
         self.assertEqual(record["yarn:component"], pathlib.Path(self.path).name)
         self.assertEqual(str(pathlib.Path(self.path).parent), "/users/joe/web/blue/components")
 
