@@ -121,6 +121,9 @@ class HAProxyRuntime(StrangeTest):
         for number in range(25):
             self.members.remove(f"m{number}a")
         wait_until(lambda: len(self.haproxy.servers()) == 1250, "half of them", patience=120)
+        port = self.serve()
+        self.members.put("z", port)
+        wait_until(lambda: get(self.haproxy.port) == port, "the one that serves is found")
 
 
 class Files(StrangeTest):
