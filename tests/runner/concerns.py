@@ -67,7 +67,7 @@ AROUND = [
     ("deploy/*", "e2e/deploy"),
     ("conf/* docs/* README.md CONTRIBUTING.md CHANGELOG.md",
         "lint/documents lint/manuals e2e/documents unit/agent/config/documents"),
-    ("Makefile.in configure .ci/*", "e2e/install lint/shell"),
+    ("Makefile.in *.mk configure .ci/*", "e2e/install lint/shell"),
 ]
 
 
