@@ -4,6 +4,7 @@ waited for it: no look-up was answered, and healthy records went with the sessio
 Source: tracker #45, B.1; moby #22502, containerd #9342.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -161,13 +162,15 @@ class LogReaderStalls(AgentTest):
             path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr.writer)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-        wait_until(path.exists, "berth-xds listens")
-        client = UnixConnection(path)
-        client.request("POST", "/v3/discovery:endpoints",
-            json.dumps({"resource_names": ["test.org-example-web.joe"]}),
-            {"Content-Type": "application/json"})
-        self.assertEqual(client.getresponse().status, 200)
-        client.close()
+
+        def answers():
+            with contextlib.suppress(OSError), contextlib.closing(UnixConnection(path)) as client:
+                client.request("POST", "/v3/discovery:endpoints",
+                    json.dumps({"resource_names": ["test.org-example-web.joe"]}),
+                    {"Content-Type": "application/json"})
+                return client.getresponse().status == 200
+            return False
+        wait_until(answers, "berth-xds answers")
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ static int stat_with_birth(int fd, struct statx *ret_statx)
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, ret_statx) == 0) {
 		return 0;
 	}
-	if (fstat(fd, &plain) != 0) {
+	if ((errno != ENOSYS && errno != EPERM) || fstat(fd, &plain) != 0) {
 		return -1;
 	}
 	*ret_statx = (struct statx){ .stx_ino = plain.st_ino,
