@@ -53,8 +53,7 @@ int verb_convert(struct cli *cli)
 	struct err err = ERR_INIT;
 	if (convert_file(is_registrar ? CONVERT_REGISTRAR : CONVERT_NERVE, cli->options.operands[1],
 		    stdout, &err)) {
-		fprintf(stderr, "berth: %s\n", err.msg);
-		return EXIT_FAILURE;
+		return output_error("%s", err.msg);
 	}
 	return 0;
 }

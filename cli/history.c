@@ -110,7 +110,7 @@ static int wait_for_agent(const struct berth_failure *failure, bool *away)
 		return output_failure(failure);
 	}
 	if (!*away) {
-		fprintf(stderr, "note: %s; trying again\n", failure->message);
+		output_note("%s; trying again", failure->message);
 		*away = true;
 	}
 	nanosleep(&pause, NULL);

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
+#include "lib/base/text.h"
 #include "lib/program/memory.h"
 
 /* Enough for every number of a record to come back as what it was. */
@@ -48,13 +49,38 @@ int output_failure(const struct berth_failure *failure)
 	return err_exit_status(failure->code);
 }
 
+/* A line of stderr: what comes from a file or from the registry plays with no terminal. */
+static void print_line(const char *prefix, const char *format, va_list arguments)
+{
+	char line[4096];
+	text_vprintf(line, sizeof(line), format, arguments);
+	char *shown = table_escape(line);
+	fprintf(stderr, "%s: %s\n", prefix, shown);
+	free(shown);
+}
+
+void output_note(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	print_line("note", format, arguments);
+	va_end(arguments);
+}
+
+int output_error(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	print_line("berth", format, arguments);
+	va_end(arguments);
+	return EXIT_FAILURE;
+}
+
 int output_usage(const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	fputs("berth: ", stderr);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
+	print_line("berth", format, arguments);
 	va_end(arguments);
 	return EXIT_USAGE;
 }

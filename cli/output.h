@@ -29,6 +29,9 @@ void output_init(struct output *output, bool json);
 
 /* "berth: PathNotFound: message" on stderr; returns the exit status that goes with it. */
 int output_failure(const struct berth_failure *failure);
+/* "note: message", and "berth: message", which returns 1. */
+void output_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what is wrong with the arguments; returns 2. */
 int output_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

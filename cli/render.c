@@ -213,18 +213,17 @@ static int print(const struct cli *cli, const struct picture *picture)
 		.address_context = &lookup };
 	const struct render_picture all = { cli_operand(cli), picture->members, picture->count };
 	if (!find_format(cli->options.render_format, &options.format)) {
-		fprintf(stderr, "berth: no format is called %s\n", cli->options.render_format);
-		return EXIT_FAILURE;
+		return output_error("no format is called %s", cli->options.render_format);
 	}
 	write_name(name, sizeof(name), cli_operand(cli));
 	buffer_init(&out, TEXT_BYTES);
 	int code = render_write(&out, &all, &options, &result, &err);
 	if (code) {
-		fprintf(stderr, "berth: %s\n", err.msg);
+		(void)output_error("%s", err.msg);
 	} else {
 		fwrite(buffer_text(&out), 1, out.len, stdout);
 		if (result.left_out > 0) {
-			fprintf(stderr, "note: %s\n", result.why);
+			output_note("%s", result.why);
 		}
 	}
 	look_up(&lookup, NULL);

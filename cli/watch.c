@@ -252,7 +252,7 @@ static void on_lost(struct watching *watching)
 	if (!watching->subscribed || failure.code == BERTH_FAILED) {
 		watching->status = output_failure(&failure);
 	} else {
-		fprintf(stderr, "note: %s; trying again\n", failure.message);
+		output_note("%s; trying again", failure.message);
 	}
 }
 
@@ -324,7 +324,7 @@ static int follow(struct watching *watching)
 			if (code != BERTH_TIMEOUT || options->timeout_ms) {
 				return output_failure(&failure);
 			}
-			fprintf(stderr, "note: %s\n", failure.message);
+			output_note("%s", failure.message);
 			first_answer_ms = clock_monotonic_ms() + FIRST_ANSWER_MS;
 		}
 		if (wait_for_events(watching, patience_ms(watching, first_answer_ms), &failure) !=

@@ -41,7 +41,10 @@ int dump_name(struct berth *berth, struct world *world, const char *name, int ti
 		fputs("berth-xds: this cannot be the name of a resource\n", stderr);
 		return 2;
 	}
-	(void)follow_take(world, &user, name, strlen(name));
+	if (!follow_take(world, &user, name, strlen(name))) {
+		fputs("berth-xds: " FOLLOW_FULL "\n", stderr);
+		return NOT_FOLLOWED;
+	}
 	if (!follow_can_mean(user.follow)) {
 		follow_release(&user, clock_monotonic_ms());
 		return 2; /* the log has a hint */

@@ -74,7 +74,8 @@ struct world {
 	size_t name_count;
 	uint64_t encodings;
 	uint64_t refused;
-	unsigned odd_names; /* that can mean nothing */
+	unsigned odd_names;    /* that can mean nothing */
+	struct log_rate lines; /* that records and names cause */
 };
 
 /* ---- the world ---- */
@@ -135,6 +136,7 @@ struct world *world_create(const struct world_options *options)
 	list_init(&world->full);
 	list_init(&world->holding);
 	list_init(&world->users);
+	world->lines = (struct log_rate)LOG_RATE_OF_ALL;
 	(void)random_bytes(&world->seed, sizeof(world->seed));
 	return world;
 }
@@ -341,7 +343,7 @@ static bool read_again(struct follow *follow, int64_t now_ms)
 	bool changed = read_set(follow, &set, &confirmed, now_ms) &&
 		may_replace(follow, &set, confirmed);
 	if (changed && set.left_out > 0 && set.left_out != follow->assignment.left_out) {
-		log_line("warn",
+		log_limited(&follow->world->lines, "warn",
 			"%s: %zu addresses cannot be sent: not an IP address, or without a "
 			"port",
 			follow->name, set.left_out);

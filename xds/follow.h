@@ -20,6 +20,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
+#include "lib/program/log_rate.h"
 #include "xds/assignment.h"
 #include "xds/resource.h"
 #include "xds/tree.h"
@@ -64,6 +65,7 @@ struct world_counts {
 struct follow_quota {
 	size_t names;
 	struct tree_quota trees;
+	struct log_rate lines; /* of the log, that somebody causes */
 };
 
 struct follow_user;

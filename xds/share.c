@@ -22,6 +22,7 @@ struct share {
 
 struct shares {
 	struct list all;
+	struct log_rate lines; /* of the log, that all clients cause */
 	size_t connections_of_one;
 	size_t bytes;
 };
@@ -32,6 +33,7 @@ struct shares *shares_create(size_t connections)
 {
 	struct shares *shares = memory_zeroed(1, sizeof(*shares));
 	list_init(&shares->all);
+	shares->lines = (struct log_rate)LOG_RATE_OF_ALL;
 	shares->connections_of_one = connections - connections / 4;
 	return shares;
 }
@@ -73,7 +75,7 @@ static void write_key(uint8_t key[KEY_BYTES], int fd)
 	}
 }
 
-/* A share without connections stays while names that it began are followed. */
+/* It stays without connections while names that it began are followed, or lines of it count. */
 static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
 {
 	struct share *found = NULL;
@@ -84,7 +86,7 @@ static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
 		if (memcmp(share->key, key, KEY_BYTES) == 0) {
 			found = share;
 		} else if (share->connections == 0 && share->quota.names == 0 &&
-			share->quota.trees.streams == 0) {
+			share->quota.trees.streams == 0 && log_rate_is_new(&share->quota.lines)) {
 			forget(share);
 		}
 	}
@@ -99,6 +101,7 @@ struct share *share_join(struct shares *shares, int fd)
 	if (!share) {
 		share = memory_zeroed(1, sizeof(*share));
 		share->shares = shares;
+		share->quota.lines.all = &shares->lines;
 		memcpy(share->key, key, KEY_BYTES);
 		list_append(&shares->all, &share->link);
 	}

@@ -331,14 +331,18 @@ static void note_held(struct kind *kind, const struct discovery_request *request
 	}
 }
 
-static void note_refusal(const struct discovery_request *request)
+static void note_refusal(
+	const struct subscription *subscription, const struct discovery_request *request)
 {
+	static struct log_rate of_nobody;
+	struct follow_quota *quota = subscription->kinds[0].owner.quota;
 	uint64_t hash = hash_bytes(HASH_INIT, request->type_url.data, request->type_url.len);
 	hash = hash_bytes(hash, request->error.data, request->error.len);
 	refusals++;
 	if (hash != last_refusal) {
 		last_refusal = hash;
-		log_line("warn", "client \"%.*s\" refuses %s: %.*s",
+		log_limited(quota ? &quota->lines : &of_nobody, "warn",
+			"client \"%.*s\" refuses %s: %.*s",
 			(int)(request->node.len < 64 ? request->node.len : 64), request->node.data,
 			resource_word(request->type),
 			(int)(request->error.len < 600 ? request->error.len : 600),
@@ -363,7 +367,7 @@ static int take_request(
 	bool first = !kind->asked;
 	kind->asked = true;
 	if (request->refused) {
-		note_refusal(request);
+		note_refusal(kind->subscription, request);
 	}
 	/* An answer to an older message of ours: the client will send its names again. */
 	if (!subscription->delta && request->nonce.len > 0 && kind->nonce > 0 &&

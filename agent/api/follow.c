@@ -72,7 +72,8 @@ static void stop(struct follow *follow, const char *why)
 {
 	if (!follow->ending) {
 		follow->ending = true;
-		log_warn("api", "container %s: its agent is cut off: %s", follow->container, why);
+		log_limited(http_log_rate(follow->request), LOG_LEVEL_WARN, "api",
+			"container %s: its agent is cut off: %s", follow->container, why);
 		http_stream_end(follow->request);
 	}
 }

@@ -177,7 +177,7 @@ static void on_room(void *context)
 		if (since_s < PATIENCE_HEARTBEATS * interval_s(api)) {
 			break;
 		}
-		log_warn("api",
+		log_limited(http_log_rate(stream->request), LOG_LEVEL_WARN, "api",
 			"a stream of %s has left %zu bytes unread for %.0f s, and "
 			"is broken off to make room",
 			stream->source->name(stream), stream->queue.len - stream->read, since_s);
@@ -226,8 +226,8 @@ static void end_event(struct api_stream *stream, const char *type, struct buffer
 	bool failed = json->failed || stream->queue.failed;
 	buffer_finish(json);
 	if (failed) { /* half a frame must not be read */
-		log_warn("api", "a stream of %s ends: an event is too large",
-			stream->source->name(stream));
+		log_limited(http_log_rate(stream->request), LOG_LEVEL_WARN, "api",
+			"a stream of %s ends: an event is too large", stream->source->name(stream));
 		api_stream_break(stream);
 		return;
 	}

@@ -4,6 +4,7 @@
 
 #include "agent/api/resume.h"
 #include "agent/base/allocate.h"
+#include "agent/base/log.h"
 #include "lib/base/clock.h"
 #include "lib/base/path.h"
 
@@ -106,6 +107,10 @@ static void on_refused(void *context, const struct err *err)
 		on_closed(&watch->stream);
 		api_problem(request, err->code == BERTH_TIMEOUT ? 0 : 503, err);
 	} else {
+		if (request) {
+			log_limited(http_log_rate(request), LOG_LEVEL_WARN, "api",
+				"a stream ends: %s", err->msg);
+		}
 		api_stream_break(&watch->stream);
 	}
 }

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "lib/base/buffer.h"
+#include "lib/base/json_visible.h"
 #include "lib/base/text.h"
-#include "lib/base/utf8.h"
 #include "lib/program/log_writer.h"
 
 enum {
@@ -33,48 +33,6 @@ bool log_enabled(enum log_level level)
 	return level <= threshold;
 }
 
-static void append_byte(struct buffer *line, unsigned char byte, bool quotes)
-{
-	if (quotes && (byte == '"' || byte == '\\')) {
-		buffer_printf(line, "\\%c", byte);
-	} else if (byte == '\n') {
-		buffer_append_text(line, "\\n");
-	} else if (byte == '\t') {
-		buffer_append_text(line, "\\t");
-	} else if (byte < 0x20 || byte == 0x7f) {
-		buffer_printf(line, "\\u%04x", byte);
-	} else {
-		buffer_append(line, &byte, 1);
-	}
-}
-
-/*
- * Control characters leave as \n, \t or \u00XX, and invalid UTF-8 as '?': a log line is
- * one line of valid text for any output of a child process. Both formats use it. Escapes make a
- * text longer: it ends where the line would.
- */
-static void append_escaped(struct buffer *line, const char *text, bool quotes)
-{
-	size_t left = strlen(text);
-	while (left > 0 && line->len + FRAME_BYTES < line->max) {
-		size_t len = utf8_character_len(text, left);
-		bool control = len == 2 && (unsigned char)text[0] == 0xc2 &&
-			(unsigned char)text[1] < 0xa0;
-		if (len == 0 || len > left) {
-			buffer_append_text(line, "?");
-			len = 1;
-		} else if (control) { /* U+0080 to U+009F: some terminals obey them */
-			buffer_printf(line, "\\u%04x", (unsigned char)text[1]);
-		} else if (len == 1) {
-			append_byte(line, (unsigned char)*text, quotes);
-		} else {
-			buffer_append(line, text, len);
-		}
-		text += len;
-		left -= len;
-	}
-}
-
 static void append_time(struct buffer *line)
 {
 	struct timespec now;
@@ -89,7 +47,7 @@ static void append_time(struct buffer *line)
 static void append_member(struct buffer *line, const char *name, const char *value)
 {
 	buffer_printf(line, ",\"%s\":\"", name);
-	append_escaped(line, value, true);
+	text_append_visible(line, value, true, FRAME_BYTES);
 	buffer_append_text(line, "\"");
 }
 
@@ -115,9 +73,9 @@ static void append_text(
 {
 	append_time(line);
 	buffer_printf(line, " %-5s ", level_names[level]);
-	append_escaped(line, subject, false);
+	text_append_visible(line, subject, false, FRAME_BYTES);
 	buffer_append_text(line, ": ");
-	append_escaped(line, message, false);
+	text_append_visible(line, message, false, FRAME_BYTES);
 	buffer_append_text(line, "\n");
 }
 
@@ -172,6 +130,25 @@ void log_at(enum log_level level, const char *subject, const char *format, ...)
 	va_start(arguments, format);
 	log_va(level, subject, no_fields, format, arguments);
 	va_end(arguments);
+}
+
+void log_limited(
+	struct log_rate *rate, enum log_level level, const char *subject, const char *format, ...)
+{
+	char message[MESSAGE_BYTES];
+	unsigned left_out;
+	va_list arguments;
+	if (!log_enabled(level) || !log_rate_allows(rate, &left_out)) {
+		return;
+	}
+	va_start(arguments, format);
+	text_vprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	if (left_out) {
+		log_at(level, subject, "%s (%u lines before it are left out)", message, left_out);
+	} else {
+		log_at(level, subject, "%s", message);
+	}
 }
 
 void log_event(enum log_level level, const char *subject, const struct log_field *fields,

@@ -79,7 +79,6 @@ static void refuse_too_large(struct cache_observer *observer)
 		"`max_size` in [cache] may be larger",
 		observer->node->path, observer->scope == CACHE_TREE ? " with all below it" : "",
 		follow->table->max_bytes);
-	log_warn("cache", "no longer watched: %s", err.msg);
 	follow->refusals++;
 	refuse(observer, &err);
 }

@@ -5,6 +5,7 @@
 
 #include "agent/core/state.h"
 #include "agent/base/log.h"
+#include "lib/base/hash.h"
 
 static const char HISTORY_DOCUMENT[] = "history";
 
@@ -12,7 +13,7 @@ static const char HISTORY_DOCUMENT[] = "history";
  * The pause between two savings, for the sake of the disk; a killed agent loses the events of that
  * time.
  */
-enum { SAVE_AFTER_MS = 5000 };
+enum { SAVE_AFTER_MS = 5000, LINES_TIMES = 4 };
 
 static enum log_level level_of(const char *state)
 {
@@ -38,16 +39,31 @@ static bool is_retry(const char *from, const char *to)
 	return false;
 }
 
-/* A repeated line is written again when its count has doubled. */
-static void log_transition(
-	enum log_level level, const struct transition *transition, unsigned count)
+/*
+ * The reporter of a check can change its state, and its component's, without end. Two subjects may
+ * share a rate: the history has all of them.
+ */
+static struct log_rate *rate_of(struct agent *agent, const char *subject)
 {
-	char times[32] = "";
-	if (count & (count - 1)) {
+	struct log_rate *rate = &agent->lines[hash_text(HASH_INIT, subject) % AGENT_LINE_RATES];
+	rate->times = LINES_TIMES;
+	return rate;
+}
+
+/* A repeated line is written again when its count has doubled. */
+static void log_transition(struct agent *agent, enum log_level level,
+	const struct transition *transition, unsigned count)
+{
+	char times[64] = "";
+	unsigned left_out;
+	if ((count & (count - 1)) || !log_enabled(level) ||
+		!log_rate_allows(rate_of(agent, transition->subject), &left_out)) {
 		return;
 	}
 	if (count > 1) {
 		snprintf(times, sizeof(times), " (%u times)", count);
+	} else if (left_out) {
+		snprintf(times, sizeof(times), " (%u lines before it are left out)", left_out);
 	}
 	const char *why = transition->why ? transition->why : "";
 	const char *output = transition->output ? transition->output : "";
@@ -65,7 +81,7 @@ void agent_event(struct agent *agent, const struct transition *transition)
 	known.retry = known.retry || is_retry(known.from, known.to);
 	unsigned count = history_add(agent->history, ev_now(agent->loop), &known);
 	if (!known.unlogged) {
-		log_transition(level, &known, count);
+		log_transition(agent, level, &known, count);
 	}
 	agent_wake(agent);
 	bool counted = (count & (count - 1)) != 0; /* saved when its count has doubled */

@@ -44,6 +44,7 @@
 #include "agent/supervise/supervise.h"
 #include "agent/xds/xds.h"
 #include "lib/base/list.h"
+#include "lib/program/log_rate.h"
 #include "lib/registry/registry.h"
 
 /*
@@ -78,6 +79,8 @@ struct agent_further;
 struct agent_net;
 struct agent_output;
 struct agent_upgrade;
+
+enum { AGENT_LINE_RATES = 256 };
 
 struct agent {
 	struct ev_loop *loop;
@@ -118,7 +121,8 @@ struct agent {
 	struct bridge *bridge; /* NULL: none */
 
 	struct history *history;
-	struct timer history_timer; /* saves it; active while there is something new */
+	struct timer history_timer;              /* saves it; active while there is something new */
+	struct log_rate lines[AGENT_LINE_RATES]; /* of the log, by subject */
 	struct metrics *metrics;
 	struct cache *cache;
 	struct agent_net *net;          /* of serving/further.c: /net */

@@ -34,7 +34,7 @@ static void add(struct listener *listener, int fd)
 		listener, fd, ++http->next_connection);
 	bool allowed = http_client_may_connect(connection->client, listener);
 	if (http_client_note_refusal(connection->client, !allowed)) {
-		log_warn("http",
+		log_limited(http_client_log_rate(connection->client), LOG_LEVEL_WARN, "http",
 			"a client has its share of the connections (%zu), and gets no more",
 			listener->pool->connections - 1);
 	}

@@ -207,6 +207,7 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	http->listeners = allocate_zeroed(2 + options->further_count, sizeof(*http->listeners));
 	list_init(&http->connections);
 	list_init(&http->clients);
+	http->lines = (struct log_rate)LOG_RATE_OF_ALL;
 	list_init(&http->woken);
 	list_init(&http->containers);
 	memcpy(http->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", HTTP_DATE_BYTES);
@@ -241,6 +242,7 @@ void http_close(struct http *http)
 	while (!list_empty(&http->connections)) {
 		http_connection_destroy(LIST_ITEM(http->connections.next, struct connection, link));
 	}
+	http_clients_finish(http);
 	timer_stop(&http->sweep);
 	ev_idle_stop(http->loop, &http->kick);
 	for (size_t i = 0; i < http->listener_count; i++) {

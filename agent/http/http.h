@@ -284,6 +284,8 @@ void http_stream_wake(struct http_request *request);
  */
 void http_hold(struct http_request *request, size_t bytes);
 bool http_has_room(const struct http_request *request);
+/* For lines of the log that its client causes; a container is one client. */
+struct log_rate *http_log_rate(const struct http_request *request);
 /* Breaks the stream off, soon: on_read is called no more, on_closed later. */
 void http_stream_end(struct http_request *request);
 

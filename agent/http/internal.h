@@ -20,6 +20,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
 #include "lib/http/reader.h"
+#include "lib/program/log_rate.h"
 
 #define HTTP_SCRATCH_BYTES (16 * 1024)
 #define HTTP_DATE_BYTES 37 /* "Date: Sun, 06 Nov 1994 08:49:37 GMT", CR, LF */
@@ -160,7 +161,8 @@ struct http {
 	ev_idle kick;
 	struct list connections;
 	struct list clients;
-	size_t held; /* bytes, of HTTP_HELD_BYTES */
+	struct log_rate lines; /* of the log, that all clients cause */
+	size_t held;           /* bytes, of HTTP_HELD_BYTES */
 	size_t connection_count;
 	size_t requests;
 	uint64_t next_connection;
@@ -218,6 +220,9 @@ void http_connection_free_request(struct connection *connection);
 /* The client of a connection, with a reference for it. */
 struct client *http_client_get(const struct listener *listener, int fd);
 void http_client_release(struct client *client);
+/* Once no client has a connection. */
+void http_clients_finish(struct http *http);
+struct log_rate *http_client_log_rate(struct client *client);
 void http_client_count(struct client *client, int connections);
 /* May it have this connection, which is counted already? */
 bool http_client_may_connect(struct client *client, const struct listener *listener);

@@ -70,13 +70,43 @@ struct client {
 	size_t bytes;
 	struct connection *receiver; /* the last one by which a descriptor went to it; or NULL */
 	bool refused;                /* and the log says so */
+	struct log_rate lines;       /* of the log */
 };
+
+/* Clients without connections that are kept until their lines in the log are forgotten. */
+enum { IDLE_CLIENTS = 256 };
 
 /* A container is one client, whoever of it connects. */
 static void read_container(const struct listener *listener, struct key *key)
 {
 	key->family = AF_CONTAINER;
 	memcpy(key->bytes, &listener->container, sizeof(listener->container));
+}
+
+static void forget(struct client *client)
+{
+	list_remove(&client->link);
+	free(client);
+}
+
+/* Forgets others that need not be known any more. */
+static struct client *find(struct http *http, const struct key *key)
+{
+	struct client *found = NULL;
+	struct list *next;
+	size_t idle = 0;
+	for (struct list *at = http->clients.prev; at != &http->clients; at = next) {
+		struct client *client = LIST_ITEM(at, struct client, link);
+		next = at->prev;
+		if (client->key.family == key->family &&
+			memcmp(client->key.bytes, key->bytes, sizeof(key->bytes)) == 0) {
+			found = client;
+		} else if (client->references == 0 &&
+			(log_rate_is_new(&client->lines) || ++idle > IDLE_CLIENTS)) {
+			forget(client);
+		}
+	}
+	return found;
 }
 
 struct client *http_client_get(const struct listener *listener, int fd)
@@ -88,27 +118,37 @@ struct client *http_client_get(const struct listener *listener, int fd)
 	} else {
 		(listener->local ? read_user : read_address)(fd, &key);
 	}
-	for (struct list *at = http->clients.next; at != &http->clients; at = at->next) {
-		struct client *client = LIST_ITEM(at, struct client, link);
-		if (client->key.family == key.family &&
-			memcmp(client->key.bytes, key.bytes, sizeof(key.bytes)) == 0) {
-			client->references++;
-			return client;
-		}
+	struct client *client = find(http, &key);
+	if (!client) {
+		client = allocate_zeroed(1, sizeof(*client));
+		client->key = key;
+		client->lines.all = &http->lines;
+		list_append(&http->clients, &client->link);
 	}
-	struct client *client = allocate_zeroed(1, sizeof(*client));
-	client->key = key;
-	client->references = 1;
-	list_append(&http->clients, &client->link);
+	client->references++;
 	return client;
 }
 
 void http_client_release(struct client *client)
 {
-	if (--client->references == 0) {
-		list_remove(&client->link);
-		free(client);
+	client->references--;
+}
+
+void http_clients_finish(struct http *http)
+{
+	while (!list_empty(&http->clients)) {
+		forget(LIST_ITEM(http->clients.next, struct client, link));
 	}
+}
+
+struct log_rate *http_log_rate(const struct http_request *request)
+{
+	return &http_connection_of(request)->client->lines;
+}
+
+struct log_rate *http_client_log_rate(struct client *client)
+{
+	return &client->lines;
 }
 
 /* ---- connections and watchers ---- */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lib/base/utf8.h"
+
 /*
  * The hidden character at this place and the number of its bytes; 0 bytes: the character is
  * visible.
@@ -108,6 +110,39 @@ void json_append_harmless(struct buffer *out, const char *json, size_t len)
 		}
 		bytes = json[at] == '\\' && len - at > 1 ? 2 : 1;
 		buffer_append(out, json + at, bytes);
+	}
+}
+
+static void append_byte(struct buffer *out, unsigned char byte, bool quotes)
+{
+	if (quotes && (byte == '"' || byte == '\\')) {
+		buffer_printf(out, "\\%c", byte);
+	} else if (byte == '\n') {
+		buffer_append_text(out, "\\n");
+	} else if (byte == '\t') {
+		buffer_append_text(out, "\\t");
+	} else if (byte < 0x20 || byte == 0x7f) {
+		buffer_printf(out, "\\u%04x", byte);
+	} else {
+		buffer_append(out, &byte, 1);
+	}
+}
+
+void text_append_visible(struct buffer *out, const char *text, bool quotes, size_t spare)
+{
+	size_t left = strlen(text);
+	while (left > 0 && out->len + spare < out->max) {
+		size_t len = utf8_character_len(text, left);
+		if (len == 0 || len > left) {
+			buffer_append_text(out, "?");
+			len = 1;
+		} else if (len == 1) {
+			append_byte(out, (unsigned char)*text, quotes);
+		} else {
+			json_append_visible(out, text, len);
+		}
+		text += len;
+		left -= len;
 	}
 }
 

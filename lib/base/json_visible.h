@@ -25,6 +25,14 @@ void json_make_visible(struct buffer *buffer, size_t start);
  */
 void json_append_harmless(struct buffer *out, const char *json, size_t len);
 
+/*
+ * Appends any text as a part of one line of valid UTF-8, for logs: with an escape for each of them
+ * and for each control character (\n, \t, \uXXXX), and '?' for each byte of invalid UTF-8.
+ * `quotes`: the text is a part of a quoted one, so that quotes and backslashes have escapes, too.
+ * It ends where less than `spare` bytes of the buffer are left.
+ */
+void text_append_visible(struct buffer *out, const char *text, bool quotes, size_t spare);
+
 /* Does text in UTF-8, which is not JSON, hold one of them or a C0 control? */
 bool text_has_hidden(const char *text, size_t len);
 

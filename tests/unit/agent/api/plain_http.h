@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/http/http.h"
+#include "lib/program/log_rate.h"
 
 struct http_response {
 	char *body;
@@ -183,6 +184,13 @@ bool http_has_room(const struct http_request *request)
 {
 	(void)request;
 	return plain_http_has_room;
+}
+
+struct log_rate *http_log_rate(const struct http_request *request)
+{
+	static struct log_rate lines;
+	(void)request;
+	return &lines;
 }
 
 void http_set_lasting(struct http_request *request)
