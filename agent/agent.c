@@ -22,6 +22,7 @@
 #include "agent/registration/drain.h"
 #include "agent/registration/drain_early.h"
 #include "agent/core/event.h"
+#include "agent/life/addresses.h"
 #include "agent/life/hooks.h"
 #include "agent/core/state.h"
 #include "agent/life/main_process.h"
@@ -45,6 +46,7 @@
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
 #include "agent/command_line.h"
+#include "agent/config/own_address.h"
 #include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
 #include "lib/program/log_writer.h"
@@ -204,6 +206,7 @@ static void claim_orphans(struct agent *agent, char **main_argv, const struct up
 static int start(struct agent *agent, char **main_argv, struct upgrade *received, struct err *err)
 {
 	agent_stop_init(agent);
+	agent_addresses_init(agent);
 	agent_upgrade_init(agent, received);
 	int code = agent_privileges_drop(agent, main_argv != NULL, received, err);
 	if (code == 0) {
@@ -249,6 +252,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 
 static void finish(struct agent *agent)
 {
+	agent_addresses_finish(agent);
 	agent_upgrade_finish(agent);
 	agent_bridge_close(agent);
 	agent_components_destroy(agent);
@@ -289,6 +293,7 @@ static void serve(struct agent *agent)
 	log_info("agent", "berthd " BERTH_VERSION " runs, pid %ld, registry %s", (long)getpid(),
 		registry_url(agent->lookups));
 	start_watchdog(agent);
+	agent_addresses_watch(agent);
 	/* The way to the first record is longest here: the worker starts before the checks. */
 	registry_loop_begin(&agent->registry_driver);
 	agent_wake(agent);
@@ -476,6 +481,8 @@ static int run_with(const struct command_line *line, char **argv)
 	agent_signals_block(line->argv != NULL);
 	struct upgrade received;
 	upgrade_receive(&received);
+	/* The way to the registry decides on our address, before there is a connection. */
+	config_address_set_server(upgrade_text(&received, "server"));
 	if (!received.document && line->ready_fd >= 0 && fcntl(line->ready_fd, F_GETFD) < 0) {
 		fprintf(stderr, "berthd: --ready-fd %d is not open\n", line->ready_fd);
 		return 2;

@@ -244,6 +244,10 @@ void cli_print_status(const struct cli *cli, const json_t *agent)
 	}
 	print_dns(json_object_get(agent, "dns"));
 	print_xds(json_object_get(agent, "xds"));
+	json_array_foreach (json_object_get(agent, "waits"), index, item) {
+		printf("%swaits for an address: %s\n", index == 0 ? "\n" : "",
+			json_string_value(item));
+	}
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {
 		puts("\nThe configuration on disk is not the one in use:");

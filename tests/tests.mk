@@ -48,7 +48,7 @@ $(REPLAY_PROGRAMS): tests/fuzz/replay_%: tests/fuzz/fuzz_%.o tests/fuzz/replay.o
 # All of the agent as one object, whose variables lie in a section of their own (tests/sim/agent.ld);
 # tests/sim/net_agent.c takes the place of the backend's worker process.
 SIM_AGENT = tests/sim/berthd.o
-SIM_WRAPPED = file_child_start command_spawn command_orphans_kill command_orphans_may_claim fork late_close syscall
+SIM_WRAPPED = address_news_start own_addresses_finish own_addresses_read file_child_start command_spawn command_orphans_kill command_orphans_may_claim fork late_close syscall
 SIM_AGENT_OBJS = $(filter-out agent/bridge/looker.o,$(AGENT_OBJS)) tests/sim/looker.o \
 	$(filter-out looker/main.o lib/sandbox/%,$(LOOKER_OBJS)) $(filter-out lib/registry/zookeeper/worker_process.o lib/client/%,$(LIB_OBJS))
 $(SIM_AGENT): $(SIM_AGENT_OBJS) tests/sim/agent.ld

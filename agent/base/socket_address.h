@@ -1,5 +1,5 @@
 /*
- * Numeric addresses of sockets, and which of them lead to this machine.
+ * Numeric addresses of sockets.
  */
 #ifndef AGENT_BASE_SOCKET_ADDRESS_H
 #define AGENT_BASE_SOCKET_ADDRESS_H
@@ -18,13 +18,5 @@ bool socket_address_is_wildcard(const struct sockaddr_storage *address);
  * False when no route leads there.
  */
 bool socket_address_source(struct sockaddr_storage *ret_source, const struct sockaddr_storage *to);
-
-/*
- * Whether a packet to `to` arrives at a socket that is bound to `listen`: they are the same, or
- * `listen` is the wildcard address and `to` is an address that this machine has now. An IPv4
- * address in IPv6 form counts as what it is, and the wildcard as a destination means loopback.
- */
-bool socket_address_arrives(
-	const struct sockaddr_storage *to, const struct sockaddr_storage *listen);
 
 #endif

@@ -279,6 +279,10 @@ static int judge(const struct bridge_container *container, const struct bridge_c
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS, "no [container] matches %s",
 			container->name);
 	}
+	if (policy->awaits) {
+		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
+			"[container %s] waits for an address: %s", policy->glob, policy->awaits);
+	}
 	if (!bridge_policy_allows(policy, claim->path)) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
 			"`allow` of [container %s] does not have the path", policy->glob);

@@ -87,7 +87,9 @@ static struct check *arrange(const struct check_set *set, struct check *before_t
 	json_t *state = equal ? check_save(before_take)
 			      : json_incref(json_object_get(saved, config->name));
 	struct check *check = create(set, config, state);
-	check_start(check, jitter);
+	if (!config->awaits) {
+		check_start(check, jitter);
+	}
 	json_decref(state);
 	check_destroy(before_take);
 	return check;

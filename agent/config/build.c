@@ -41,6 +41,9 @@ void config_warn_of_command(struct config_builder *builder, const struct config_
 	const struct config_entry *entry = config_section_find(section, key);
 	struct err doubt = ERR_INIT;
 	size_t len;
+	if (builder->former) {
+		return;
+	}
 	const char *syntax = argv ? shellwords_find_syntax(entry->value, &len) : NULL;
 	if (syntax) {
 		err_set(&doubt, BERTH_FAILED,
@@ -97,21 +100,60 @@ static void apply_value(struct config_builder *builder, const struct config_sect
 		report_bad_value(builder, section, option, entry, value_take, err.msg);
 		free(value_take);
 		return;
-	} else if (config_doubt_value(option, value_take, &err) ||
-		(option->doubt && option->doubt(value_take, &err))) {
+	} else if (!builder->former &&
+		(config_doubt_value(option, value_take, &err) ||
+			(option->doubt && option->doubt(value_take, &err)))) {
 		config_warn(builder, section, entry, &err);
 	}
 	entry->expanded = value_take;
 }
 
+/* The value waits for an address, if it may. */
+static void wait_for_address(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *type, const struct config_option *option,
+	struct config_entry *entry, const struct err *why)
+{
+	struct config *config = builder->config;
+	struct err doubt = ERR_INIT;
+	if (!type->waits && !option->waits) {
+		if (!entry->bad) {
+			report_bad_value(builder, section, option, entry, entry->value, why->msg);
+		}
+		return;
+	}
+	config->waits = allocate_grow(config->waits, config->wait_count, sizeof(*config->waits));
+	config->waits[config->wait_count++] = (struct config_wait){
+		.section = allocate_text(section->kind),
+		.name = allocate_text(section->name),
+		.text = allocate_format("[%s%s%s] %s: %s", section->kind, *section->name ? " " : "",
+			section->name, entry->key, why->msg),
+	};
+	err_set(&doubt, BERTH_FAILED, "%s: the agent waits for one", why->msg);
+	config_warn(builder, section, entry, &doubt);
+}
+
+static char *value_of(const struct config_builder *builder, const struct config_option *option,
+	const struct config_entry *entry, struct err *err)
+{
+	if (option->type == CONFIG_COMMAND) {
+		return allocate_text(entry->value);
+	}
+	if (builder->former && option->fixed && !option->waits && entry->former) {
+		return allocate_text(entry->former);
+	}
+	return config_expand(entry->value, err);
+}
+
 static void apply_entry(struct config_builder *builder, const struct config_section *section,
-	const struct config_option *option, void *target, struct config_entry *entry)
+	const struct config_section_type *type, const struct config_option *option, void *target,
+	struct config_entry *entry)
 {
 	struct err err = ERR_INIT;
-	char *value = option->type == CONFIG_COMMAND ? allocate_text(entry->value)
-						     : config_expand(entry->value, &err);
+	struct err why;
+	char *value = value_of(builder, option, entry, &err);
 	if (!value) {
 		report_bad_value(builder, section, option, entry, entry->value, err.msg);
+		(void)config_expand_missing(&why);
 		return;
 	}
 	bool for_shell = option->shell && *((const bool *)((const char *)target + option->shell));
@@ -121,6 +163,9 @@ static void apply_entry(struct config_builder *builder, const struct config_sect
 		config_warn(builder, section, entry, &err);
 	}
 	apply_value(builder, section, option, target, entry, value);
+	if (config_expand_missing(&why)) {
+		wait_for_address(builder, section, type, option, entry, &why);
+	}
 }
 
 struct config_entry *config_next_numbered(
@@ -141,12 +186,12 @@ struct config_entry *config_next_numbered(
 }
 
 static void apply_numbered(struct config_builder *builder, const struct config_section *section,
-	const struct config_option *option, void *target)
+	const struct config_section_type *type, const struct config_option *option, void *target)
 {
 	int above = -1;
 	struct config_entry *entry;
 	while ((entry = config_next_numbered(section, option, &above))) {
-		apply_entry(builder, section, option, target, entry);
+		apply_entry(builder, section, type, option, target, entry);
 	}
 }
 
@@ -168,12 +213,12 @@ void config_apply(struct config_builder *builder, const struct config_section *s
 		if (!option) {
 			report_unknown_key(builder, section, type, entry);
 		} else if (!is_applied_late(option)) {
-			apply_entry(builder, section, option, target, entry);
+			apply_entry(builder, section, type, option, target, entry);
 		}
 	}
 	for (size_t i = 0; type->options[i].key; i++) {
 		if (is_applied_late(&type->options[i])) {
-			apply_numbered(builder, section, &type->options[i], target);
+			apply_numbered(builder, section, type, &type->options[i], target);
 		}
 	}
 }

@@ -13,6 +13,11 @@
 struct config_builder {
 	struct config_source *source;
 	struct config *config;
+	/*
+	 * The configuration that this one follows, when it is made again for other addresses; else
+	 * NULL. Then no rule may look at files.
+	 */
+	const struct config *former;
 };
 
 /* ---- config.c: the parts of a configuration ---- */
@@ -25,6 +30,8 @@ void config_dialect_init(struct config_dialect *dialect, const char *name);
 void config_dialect_finish(struct config_dialect *dialect);
 /* The [component NAME], or NULL. */
 struct config_component *config_component_named(const struct config *config, const char *name);
+/* The [output NAME], or NULL. */
+const struct config_output *config_output_named(const struct config *config, const char *name);
 
 /* ---- build.c ---- */
 

@@ -1,9 +1,6 @@
 #include "agent/config/builtin.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
-#include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -13,11 +10,11 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/container_id.h"
+#include "agent/config/found.h"
+#include "agent/config/own_address.h"
 #include "lib/base/text.h"
 
 enum { HOST_NAME_BYTES = 256 };
-
-static const char interface_prefix[] = "berth.ip.";
 
 static void get_host_name(char name[HOST_NAME_BYTES])
 {
@@ -25,17 +22,6 @@ static void get_host_name(char name[HOST_NAME_BYTES])
 		snprintf(name, HOST_NAME_BYTES, "localhost");
 	}
 	name[HOST_NAME_BYTES - 1] = '\0';
-}
-
-char *config_short_host_name(void)
-{
-	char name[HOST_NAME_BYTES];
-	get_host_name(name);
-	name[strcspn(name, ".")] = '\0';
-	for (char *at = name; *at; at++) {
-		*at = (char)tolower((unsigned char)*at);
-	}
-	return allocate_text(name);
 }
 
 static int find_host_name(const char *name, char **ret_value, struct err *err)
@@ -46,6 +32,18 @@ static int find_host_name(const char *name, char **ret_value, struct err *err)
 	get_host_name(host_name);
 	*ret_value = allocate_text(host_name);
 	return 0;
+}
+
+char *config_short_host_name(void)
+{
+	struct err unused = ERR_INIT;
+	char *name = NULL;
+	(void)config_found_get("berth.hostname", find_host_name, &name, &unused);
+	name[strcspn(name, ".")] = '\0';
+	for (char *at = name; *at; at++) {
+		*at = (char)tolower((unsigned char)*at);
+	}
+	return name;
 }
 
 static int resolve_fqdn(const char *host_name, const char *name, char **ret_value, struct err *err)
@@ -88,79 +86,6 @@ static int find_fqdn(const char *name, char **ret_value, struct err *err)
 	return code;
 }
 
-static bool is_global(const struct in6_addr *address)
-{
-	return !IN6_IS_ADDR_LOOPBACK(address) && !IN6_IS_ADDR_LINKLOCAL(address) &&
-		!IN6_IS_ADDR_UNSPECIFIED(address);
-}
-
-/*
- * The text of an interface's address of this family; false for another family, or an interface that
- * is down.
- */
-static bool address_text(const struct ifaddrs *interface, int family, char text[INET6_ADDRSTRLEN])
-{
-	if (!interface->ifa_addr || interface->ifa_addr->sa_family != family ||
-		!(interface->ifa_flags & IFF_UP)) {
-		return false;
-	}
-	if (family == AF_INET) {
-		struct sockaddr_in ipv4;
-		memcpy(&ipv4, interface->ifa_addr, sizeof(ipv4));
-		return inet_ntop(family, &ipv4.sin_addr, text, INET6_ADDRSTRLEN);
-	}
-	struct sockaddr_in6 ipv6;
-	memcpy(&ipv6, interface->ifa_addr, sizeof(ipv6));
-	return is_global(&ipv6.sin6_addr) &&
-		inet_ntop(family, &ipv6.sin6_addr, text, INET6_ADDRSTRLEN);
-}
-
-/* `name` NULL: the first interface other than loopback. */
-static char *find_address(int family, const char *name)
-{
-	struct ifaddrs *interfaces;
-	if (getifaddrs(&interfaces) != 0) {
-		return NULL;
-	}
-	char *found = NULL;
-	for (const struct ifaddrs *at = interfaces; at && !found; at = at->ifa_next) {
-		char text[INET6_ADDRSTRLEN];
-		bool wanted = name ? strcmp(at->ifa_name, name) == 0
-				   : !(at->ifa_flags & IFF_LOOPBACK);
-		if (wanted && address_text(at, family, text)) {
-			found = allocate_text(text);
-		}
-	}
-	freeifaddrs(interfaces);
-	return found;
-}
-
-static int find_ip(const char *name, char **ret_value, struct err *err)
-{
-	bool ipv6 = strcmp(name, "berth.ip6") == 0;
-	char *found = find_address(ipv6 ? AF_INET6 : AF_INET, NULL);
-	if (!found) {
-		return err_set(err, BERTH_FAILED,
-			"${%s}: no interface is up with an %s address, other than loopback", name,
-			ipv6 ? "IPv6" : "IPv4");
-	}
-	*ret_value = found;
-	return 0;
-}
-
-static int find_interface_ip(const char *name, char **ret_value, struct err *err)
-{
-	const char *interface = name + strlen(interface_prefix);
-	char *found = find_address(AF_INET, interface);
-	if (!found) {
-		return err_set(err, BERTH_FAILED,
-			"${%s}: there is no interface %s that is up with an IPv4 address", name,
-			interface);
-	}
-	*ret_value = found;
-	return 0;
-}
-
 static char *container_id_in(const char *path, char *(*find)(const char *text))
 {
 	FILE *stream = fopen(path, "re");
@@ -201,13 +126,13 @@ static int find_container_id(const char *name, char **ret_value, struct err *err
 static const struct {
 	const char *name;
 	const char *variable; /* for a shell */
-	int (*find)(const char *name, char **ret_value, struct err *err);
+	config_finder *find;
 	bool slow; /* may ask the resolver */
 } builtins[] = {
 	{ "berth.hostname", "BERTH_HOSTNAME", find_host_name, false },
 	{ "berth.fqdn", "BERTH_FQDN", find_fqdn, true },
-	{ "berth.ip", "BERTH_IP", find_ip, false },
-	{ "berth.ip6", "BERTH_IP6", find_ip, false },
+	{ "berth.ip", "BERTH_IP", config_find_address, false },
+	{ "berth.ip6", "BERTH_IP6", config_find_address, false },
 	{ "berth.container_id", "BERTH_CONTAINER_ID", find_container_id, false },
 };
 
@@ -220,21 +145,21 @@ static int find_nothing(const char *name, char **ret_value, struct err *err)
 		name);
 }
 
-static int (*finder_of(const char *name))(const char *name, char **ret_value, struct err *err)
+static config_finder *finder_of(const char *name)
 {
 	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++) {
 		if (strcmp(name, builtins[i].name) == 0) {
 			return builtins[i].find;
 		}
 	}
-	size_t prefix_len = strlen(interface_prefix);
-	bool interface = strncmp(name, interface_prefix, prefix_len) == 0 && name[prefix_len];
-	return interface ? find_interface_ip : find_nothing;
+	return config_is_address_name(name) ? config_find_address : find_nothing;
 }
 
 int config_builtin(const char *name, char **ret_value, struct err *err)
 {
-	return finder_of(name)(name, ret_value, err);
+	config_finder *find = finder_of(name);
+	return find == find_nothing ? find(name, ret_value, err)
+				    : config_found_get(name, find, ret_value, err);
 }
 
 bool config_builtin_known(const char *name)
@@ -245,22 +170,23 @@ bool config_builtin_known(const char *name)
 static void each_interface(
 	void (*take)(void *context, const char *variable, const char *value), void *context)
 {
-	struct ifaddrs *interfaces;
-	if (getifaddrs(&interfaces) != 0) {
+	struct err unused = ERR_INIT;
+	char *text = NULL;
+	char *rest;
+	if (config_found_get(CONFIG_EVERY_ADDRESS, config_find_address, &text, &unused)) {
 		return;
 	}
-	for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next) {
-		char text[INET6_ADDRSTRLEN];
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char variable[IF_NAMESIZE + sizeof("BERTH_IP_")];
-		if (address_text(at, AF_INET, text)) {
-			text_printf(variable, sizeof(variable), "BERTH_IP_%s", at->ifa_name);
-			for (char *c = variable; *c; c++) {
-				*c = isalnum((unsigned char)*c) ? *c : '_';
-			}
-			take(context, variable, text);
+		char *blank = strchr(line, ' ');
+		*blank = '\0';
+		text_printf(variable, sizeof(variable), "BERTH_IP_%s", line);
+		for (char *c = variable; *c; c++) {
+			*c = isalnum((unsigned char)*c) ? *c : '_';
 		}
+		take(context, variable, blank + 1);
 	}
-	freeifaddrs(interfaces);
+	free(text);
 }
 
 void config_builtin_each(const char *text,
@@ -270,7 +196,7 @@ void config_builtin_each(const char *text,
 		struct err unused = ERR_INIT;
 		char *value = NULL;
 		if ((!builtins[i].slow || strstr(text, builtins[i].variable)) &&
-			builtins[i].find(builtins[i].name, &value, &unused) == 0) {
+			config_builtin(builtins[i].name, &value, &unused) == 0) {
 			take(context, builtins[i].variable, value);
 		}
 		free(value);

@@ -3,8 +3,8 @@
  *
  *   berth.hostname      the host name, as gethostname(2) gives it
  *   berth.fqdn          the host name with its domain; asks the resolver, once for a process
- *   berth.ip            the first IPv4 address of an interface that is up and no loopback
- *   berth.ip6           likewise IPv6, and no link-local address
+ *   berth.ip            the IPv4 address for others, see agent/base/own_addresses.h
+ *   berth.ip6           likewise IPv6
  *   berth.ip.IFACE      the IPv4 address of this interface
  *   berth.container_id  $CONTAINER_ID (YARN sets it), else the id from Docker, Podman or Kubernetes
  */

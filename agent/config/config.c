@@ -55,13 +55,15 @@ static void finish_check(struct config_check *check)
 
 void config_dialect_init(struct config_dialect *dialect, const char *name)
 {
-	*dialect = (struct config_dialect){ .name = allocate_text(name) };
+	*dialect = (struct config_dialect){ .name = allocate_text(name),
+		.own_address = allocate_text("") };
 	config_fields_init(&config_sections[CONFIG_DIALECT], dialect);
 }
 
 void config_dialect_finish(struct config_dialect *dialect)
 {
 	config_fields_finish(&config_sections[CONFIG_DIALECT], dialect);
+	free(dialect->own_address);
 	free(dialect->name);
 }
 
@@ -161,6 +163,14 @@ void config_unref(struct config *config)
 	}
 	free(config->containers);
 	config_origins_finish(&config->origins);
+	config_source_unref(config->source);
+	config_found_finish(&config->found);
+	for (size_t i = 0; i < config->wait_count; i++) {
+		free(config->waits[i].section);
+		free(config->waits[i].name);
+		free(config->waits[i].text);
+	}
+	free(config->waits);
 	for (size_t i = 0; i < config->agent.own_host_count; i++) {
 		free(config->agent.own_hosts[i]);
 	}
@@ -179,6 +189,16 @@ struct config_component *config_component_named(const struct config *config, con
 	for (size_t i = 0; i < config->component_count; i++) {
 		if (strcmp(config->components[i].name, name) == 0) {
 			return &config->components[i];
+		}
+	}
+	return NULL;
+}
+
+const struct config_output *config_output_named(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->output_count; i++) {
+		if (strcmp(config->outputs[i].name, name) == 0) {
+			return &config->outputs[i];
 		}
 	}
 	return NULL;

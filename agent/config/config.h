@@ -19,6 +19,7 @@
 #include "lib/base/err.h"
 #include "lib/dialect/dialect.h"
 #include "agent/base/log.h"
+#include "agent/config/found.h"
 
 struct config_name_value {
 	char *name;
@@ -74,6 +75,7 @@ bool config_status_in_ranges(const struct config_status_range *ranges, size_t co
 
 struct config_check {
 	struct config *whole; /* that it is part of, for config_ref(); NULL when made by hand */
+	const char *awaits;   /* the text of a config_wait: it does not run; NULL: nothing */
 	char *name;
 	char **components; /* names of those that it guards, each once; one at least */
 	size_t component_count;
@@ -140,8 +142,9 @@ struct config_dialect {
 	char **aliases;
 	size_t alias_count;
 	char *host_type;
-	char *address; /* "" : the endpoint's, or the host's first address */
-	char *ttl;     /* numbers as text: "" is unset */
+	char *address;     /* "" : the endpoint's, or the next one */
+	char *own_address; /* the machine's, if that is needed and there is one; else "" */
+	char *ttl;         /* numbers as text: "" is unset */
 	char *service_ttl;
 	char **ports;
 	size_t port_count;
@@ -177,6 +180,7 @@ enum config_persistence {
 
 struct config_component {
 	struct config *whole; /* as in config_check */
+	const char *awaits;   /* likewise, of its own, of a part or a check: it is not registered */
 	char *name; /* the section's NAME; "" for plain [component]. Shown as label() below. */
 	char *user;
 	char *service_class;
@@ -333,6 +337,7 @@ enum config_output_write { CONFIG_WRITE_REPLACE, CONFIG_WRITE_IN_PLACE };
 /* A file, or a backend of HAProxy, that follows the registry. */
 struct config_output {
 	struct config *whole; /* as in config_check */
+	const char *awaits;   /* likewise: it does nothing */
 	char *name;
 	char *from;      /* as written: a path, or a tree that ends in slash and two asterisks */
 	char *from_path; /* without these */
@@ -415,6 +420,7 @@ struct config_bridge {
 
 /* The rules of the host for the containers that the glob matches. */
 struct config_container {
+	const char *awaits; /* likewise: none of its containers is registered */
 	char *glob;
 	char **allow; /* paths and patterns, as bridge_policy_allows() reads them */
 	size_t allow_count;
@@ -428,6 +434,13 @@ struct config_container {
 	size_t attribute_count;
 };
 
+/* A value that waits for an address which the machine does not have yet. */
+struct config_wait {
+	char *section; /* its kind, */
+	char *name;    /* and name */
+	char *text;    /* "[endpoint rest] address: ${berth.ip}: no interface …" */
+};
+
 struct config_origins {
 	struct config_origin *items; /* agent/config/origin.h */
 	size_t count;
@@ -436,6 +449,10 @@ struct config_origins {
 struct config {
 	unsigned references;
 	struct config_origins origins;
+	struct config_source *source;   /* the text that it was made of */
+	struct config_found_list found; /* and the machine's answers meanwhile */
+	struct config_wait *waits;
+	size_t wait_count;
 	struct config_agent agent;
 	struct config_registry registry;
 	struct config_registry *further; /* of [registry NAME]; no option that is for writing */
@@ -482,6 +499,29 @@ struct config_problems {
  */
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
 	__attribute__((warn_unused_result));
+/*
+ * Whether the machine's addresses are others than those that the configuration was made with. One
+ * that is gone counts when `lost` says so of its name.
+ */
+bool config_addresses_differ(
+	const struct config *config, bool (*lost)(void *context, const char *name), void *context);
+/*
+ * Calls `on_other` for each address that two configurations were made with and that is not the
+ * same; NULL: there is none.
+ */
+void config_each_other_address(const struct config *before, const struct config *after,
+	void (*on_other)(void *context, const char *name, const char *from, const char *to),
+	void *context);
+/*
+ * Makes the configuration again from the same text for the addresses of now; but for an address
+ * that is gone, and whose time has not come. Options that cannot change at run time keep their
+ * values, except for what listens. No file is read, and nobody is asked for names or users.
+ * 0, or BERTH_FAILED with what is wrong in `problems`.
+ */
+int config_follow(struct config **ret_next, const struct config *config,
+	bool (*lost)(void *context, const char *name), void *context,
+	struct config_problems *problems) __attribute__((warn_unused_result));
+
 /*
  * A configuration is counted by reference: config_load() gives the first one, and an object that
  * keeps a pointer to a part holds one of the whole. Both accept NULL; the last config_unref()

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/config/builtin.h"
 #include "agent/config/value.h"
 
 struct config_instance {
@@ -144,15 +143,12 @@ static void fill_ports(struct config_instance *instance, const struct config_dia
 static char *ipv4_of(const struct config_dialect *dialect, const struct record_target *target)
 {
 	struct in_addr ignored;
-	struct err err = ERR_INIT;
-	char *address = NULL;
 	if (*dialect->address) {
 		return allocate_text(dialect->address);
 	}
-	if (inet_pton(AF_INET, target->host, &ignored) == 1) {
-		return allocate_text(target->host);
-	}
-	return config_builtin("berth.ip", &address, &err) ? allocate_text("") : address;
+	return allocate_text(inet_pton(AF_INET, target->host, &ignored) == 1
+			? target->host
+			: dialect->own_address);
 }
 
 static void fill_texts(struct dialect_instance *instance, const struct config_component *component,

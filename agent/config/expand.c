@@ -7,7 +7,12 @@
 #include "agent/base/allocate.h"
 #include "lib/base/buffer.h"
 #include "agent/config/builtin.h"
+#include "agent/config/found.h"
+#include "agent/config/own_address.h"
 #include "agent/config/value.h"
+
+/* Why an address got a placeholder, since config_expand_missing() was called last. */
+static struct err missing;
 
 enum { NESTING_MAX = 16, EXPANDED_BYTES_MAX = 256 * 1024 };
 
@@ -97,6 +102,11 @@ static int find_builtin(
 	struct err why = ERR_INIT;
 	int code = config_builtin(name, ret_value, &why);
 	if (code && reference->fallback && config_builtin_known(name)) {
+		return 0;
+	}
+	if (code && config_found_is_open() && config_is_address_name(name)) {
+		*ret_value = allocate_text(config_address_placeholder(name));
+		(void)err_set(&missing, code, "%s", why.msg);
 		return 0;
 	}
 	return code ? err_set(err, code, "%s", why.msg) : 0;
@@ -240,4 +250,11 @@ char *config_unexpand(const char *text)
 	char *result = allocate_text(buffer_text(&doubled));
 	buffer_finish(&doubled);
 	return result;
+}
+
+bool config_expand_missing(struct err *ret_why)
+{
+	*ret_why = missing;
+	err_clear(&missing);
+	return ret_why->code != 0;
 }

@@ -12,6 +12,8 @@
 #ifndef AGENT_CONFIG_EXPAND_H
 #define AGENT_CONFIG_EXPAND_H
 
+#include <stdbool.h>
+
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 
@@ -24,6 +26,13 @@ char *config_expand(const char *text, struct err *err) ERR_REQUIRED(2);
  */
 int config_expand_dollar(struct buffer *to, const char *text, const char **ret_end, struct err *err)
 	ERR_REQUIRED(4);
+
+/*
+ * While a configuration is made, an address that the machine does not have yet gets a placeholder
+ * (own_address.h) and no error. True when that has happened since the last call; `ret_why` says
+ * which one, and why.
+ */
+bool config_expand_missing(struct err *ret_why) ERR_REQUIRED(1);
 
 /* The inverse: a malloc'ed text that config_expand() turns into `text`. */
 char *config_unexpand(const char *text);

@@ -7,6 +7,8 @@
 #include "agent/config/build.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
+#include "agent/config/found.h"
+#include "agent/config/own_address.h"
 #include "agent/config/verify.h"
 #include "agent/config/verify_bridge.h"
 #include "lib/base/limits.h"
@@ -287,46 +289,230 @@ static void check_record(struct config_builder *builder, const struct config_sec
 	config_rule_parts(builder, section, component);
 }
 
+/* ---- values that wait for an address ---- */
+
+static struct config_component *component_of(const struct config *config,
+	const struct config_source *source, const struct config_wait *wait)
+{
+	if (strcmp(wait->section, "component") == 0) {
+		return config_component_named(config, wait->name);
+	}
+	for (size_t i = 0; i < source->section_count; i++) {
+		const struct config_section *section = &source->sections[i];
+		bool is_part = strcmp(section->kind, wait->section) == 0 &&
+			strcmp(section->name, wait->name) == 0 &&
+			config_component_named(config, config_given(section, "component"));
+		if (is_part) {
+			return config_component_named(config, config_given(section, "component"));
+		}
+	}
+	return config->component_count > 0 ? &config->components[0] : NULL;
+}
+
+static void let_check_wait(struct config *config, const struct config_wait *wait)
+{
+	for (size_t i = 0; i < config->check_count; i++) {
+		struct config_check *check = &config->checks[i];
+		if (strcmp(check->name, wait->name) != 0) {
+			continue;
+		}
+		check->awaits = wait->text;
+		for (size_t j = 0; j < config->component_count; j++) {
+			if (config_check_guards(check, &config->components[j])) {
+				config->components[j].awaits = wait->text;
+			}
+		}
+	}
+}
+
+static void let_wait(
+	struct config *config, const struct config_source *source, const struct config_wait *wait)
+{
+	const char *kind = wait->section;
+	if (strcmp(kind, "check") == 0) {
+		let_check_wait(config, wait);
+	} else if (strcmp(kind, "component") == 0 || strcmp(kind, "endpoint") == 0 ||
+		strcmp(kind, "dialect") == 0) {
+		struct config_component *component = component_of(config, source, wait);
+		if (component) {
+			component->awaits = wait->text;
+		}
+	}
+	for (size_t i = 0; strcmp(kind, "output") == 0 && i < config->output_count; i++) {
+		if (strcmp(config->outputs[i].name, wait->name) == 0) {
+			config->outputs[i].awaits = wait->text;
+		}
+	}
+	for (size_t i = 0; strcmp(kind, "container") == 0 && i < config->container_count; i++) {
+		if (strcmp(config->containers[i].glob, wait->name) == 0) {
+			config->containers[i].awaits = wait->text;
+		}
+	}
+}
+
+/* ---- the whole ---- */
+
+/* The addresses of this machine depend on where the registry is. */
+static void find_registry(const struct config_source *source)
+{
+	for (size_t i = 0; i < source->section_count; i++) {
+		const struct config_section *section = &source->sections[i];
+		const struct config_entry *entry = config_section_find(section, "url");
+		bool is_registry = strcmp(section->kind, "registry") == 0 && !*section->name;
+		struct err err = ERR_INIT;
+		char *url = is_registry && entry ? config_expand(entry->value, &err) : NULL;
+		if (url) {
+			config_address_set_url(url);
+		}
+		free(url);
+	}
+}
+
+static void build(struct config_builder *builder)
+{
+	struct config_problems *problems = builder->source->problems;
+	struct config *config = builder->config;
+	check_headers(builder);
+	build_unnamed(builder);
+	build_each(builder, CONFIG_AGENT, config_rule_agent);
+	build_each(builder, CONFIG_LISTEN, build_listen);
+	build_each(builder, CONFIG_REGISTRY, build_main_registry);
+	build_each(builder, CONFIG_FURTHER, build_further);
+	build_each(builder, CONFIG_DNS, config_rule_dns);
+	config->cache.is_confirm_given = config->cache.confirm_ms != 0;
+	if (!config->cache.is_confirm_given) {
+		config->cache.confirm_ms = config->registry.session_timeout_ms / 3;
+	}
+	build_each(builder, CONFIG_COMPONENT, build_component);
+	build_each(builder, CONFIG_COMPONENT, refuse_nameless);
+	build_each(builder, CONFIG_ENDPOINT, build_endpoint);
+	build_each(builder, CONFIG_CHECK, build_check);
+	build_each(builder, CONFIG_OUTPUT, build_output);
+	build_each(builder, CONFIG_DIALECT, build_dialect);
+	build_each(builder, CONFIG_IMPORT, build_import);
+	build_each(builder, CONFIG_ZONE, build_zone);
+	build_each(builder, CONFIG_CONTAINER, build_container);
+	config_rule_host(builder);
+	config_rule_net(builder);
+	if (problems->error_count == 0) {
+		build_each(builder, CONFIG_COMPONENT, check_record);
+		config_rule_containers(builder);
+		config_rule_whole(builder);
+	}
+	for (size_t i = 0; i < config->wait_count; i++) {
+		let_wait(config, builder->source, &config->waits[i]);
+	}
+}
+
+/* Takes the builder's configuration, and gives it to the caller if it is good. */
+static int make(struct config **ret_config, struct config_builder *builder,
+	struct config_problems *problems)
+{
+	struct err ignored;
+	builder->source->problems = problems;
+	config_found_begin(&builder->config->found);
+	if (!builder->former) {
+		find_registry(builder->source);
+	}
+	(void)config_expand_missing(&ignored);
+	build(builder);
+	config_found_end();
+	builder->source->problems = NULL;
+	builder->config->source = builder->source;
+	if (problems->error_count) {
+		config_unref(builder->config);
+		return BERTH_FAILED;
+	}
+	*ret_config = builder->config;
+	return 0;
+}
+
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
 {
 	*problems = (struct config_problems){ 0 };
-	struct config_source source = { .problems = problems };
-	struct config_builder builder = { .source = &source, .config = config_create() };
-	config_source_read(&source, path);
-	check_headers(&builder);
-	build_unnamed(&builder);
-	build_each(&builder, CONFIG_AGENT, config_rule_agent);
-	build_each(&builder, CONFIG_LISTEN, build_listen);
-	build_each(&builder, CONFIG_REGISTRY, build_main_registry);
-	build_each(&builder, CONFIG_FURTHER, build_further);
-	build_each(&builder, CONFIG_DNS, config_rule_dns);
-	builder.config->cache.is_confirm_given = builder.config->cache.confirm_ms != 0;
-	if (!builder.config->cache.is_confirm_given) {
-		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;
+	struct config_source *source = allocate_zeroed(1, sizeof(*source));
+	struct config_builder builder = { .source = source, .config = config_create() };
+	source->references = 2; /* one of the configuration's, and one of ours */
+	source->problems = problems;
+	config_source_read(source, path);
+	builder.config->origins = source->origins;
+	int code = make(ret_config, &builder, problems);
+	config_problems_sort(problems, source->files, source->file_count);
+	config_source_unref(source);
+	return code;
+}
+
+/* ---- other addresses ---- */
+
+/* The address of this name now; NULL: there is none, or another one waits for its end. */
+static char *address_now(const struct config_found *found,
+	bool (*lost)(void *context, const char *name), void *context)
+{
+	struct err why = ERR_INIT;
+	char *now = NULL;
+	if (config_find_address(found->name, &now, &why) && found->value &&
+		!lost(context, found->name)) {
+		now = allocate_text(found->value);
 	}
-	build_each(&builder, CONFIG_COMPONENT, build_component);
-	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
-	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
-	build_each(&builder, CONFIG_CHECK, build_check);
-	build_each(&builder, CONFIG_OUTPUT, build_output);
-	build_each(&builder, CONFIG_DIALECT, build_dialect);
-	build_each(&builder, CONFIG_IMPORT, build_import);
-	build_each(&builder, CONFIG_ZONE, build_zone);
-	build_each(&builder, CONFIG_CONTAINER, build_container);
-	config_rule_host(&builder);
-	config_rule_net(&builder);
-	if (problems->error_count == 0) {
-		build_each(&builder, CONFIG_COMPONENT, check_record);
-		config_rule_containers(&builder);
-		config_rule_whole(&builder);
+	return now;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool config_addresses_differ(
+	const struct config *config, bool (*lost)(void *context, const char *name), void *context)
+{
+	bool differ = false;
+	for (size_t i = 0; i < config->found.count; i++) {
+		const struct config_found *found = &config->found.items[i];
+		if (config_is_address_name(found->name)) {
+			char *now = address_now(found, lost, context);
+			differ = differ || !is_same(now, found->value);
+			free(now);
+		}
 	}
-	config_problems_sort(problems, source.files, source.file_count);
-	builder.config->origins = source.origins;
-	config_source_finish(&source);
-	if (problems->error_count) {
-		config_unref(builder.config);
-		return BERTH_FAILED;
+	return differ;
+}
+
+void config_each_other_address(const struct config *before, const struct config *after,
+	void (*on_other)(void *context, const char *name, const char *from, const char *to),
+	void *context)
+{
+	for (size_t i = 0; i < after->found.count; i++) {
+		const struct config_found *to = &after->found.items[i];
+		const struct config_found *from = config_found_find(&before->found, to->name);
+		if (config_is_address_name(to->name) &&
+			strcmp(to->name, CONFIG_EVERY_ADDRESS) != 0 && from &&
+			!is_same(from->value, to->value)) {
+			on_other(context, to->name, from->value, to->value);
+		}
 	}
-	*ret_config = builder.config;
-	return 0;
+}
+
+int config_follow(struct config **ret_next, const struct config *config,
+	bool (*lost)(void *context, const char *name), void *context,
+	struct config_problems *problems)
+{
+	*problems = (struct config_problems){ 0 };
+	struct config_builder builder = {
+		.source = config->source, .config = config_create(), .former = config
+	};
+	for (size_t i = 0; i < config->found.count; i++) {
+		const struct config_found *found = &config->found.items[i];
+		char *now = config_is_address_name(found->name) ? address_now(found, lost, context)
+								: NULL;
+		if (!config_is_address_name(found->name)) {
+			config_found_add(
+				&builder.config->found, found->name, found->value, found->why);
+		} else if (now) {
+			config_found_add(&builder.config->found, found->name, now, "");
+		}
+		free(now);
+	}
+	config->source->references++;
+	config_source_rewind(config->source);
+	return make(ret_next, &builder, problems);
 }

@@ -33,17 +33,18 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",
 		"The service to register. Several are written [component NAME]; their endpoints "
 		"and checks then say component = NAME. Without any the agent only answers lookups.",
-		config_component_options },
+		config_component_options, .waits = true },
 	[CONFIG_ENDPOINT] = { "endpoint", CONFIG_NAMED, "rest",
-		"An address of the component, in its record.", config_endpoint_options },
+		"An address of the component, in its record.", config_endpoint_options,
+		.waits = true },
 	[CONFIG_CHECK] = { "check", CONFIG_NAMED, "http",
 		"A health check. All checks of a component must be up for it to be registered.",
-		config_check_options },
+		config_check_options, .waits = true },
 	[CONFIG_DIALECT] = { "dialect", CONFIG_NAMED, "binder",
 		"Another naming scheme on the same ZooKeeper in which the component is registered, "
 		"besides its record, for the clients of that scheme; see docs/DIALECTS.md. With a "
 		"registry in a directory the nodes are below its root.",
-		config_dialect_options },
+		config_dialect_options, .waits = true },
 	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.", config_cache_options,
 		.offset = offsetof(struct config, cache) },
 	[CONFIG_DNS] = { "dns", CONFIG_UNNAMED, "",
@@ -57,7 +58,7 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"A file, or a backend of HAProxy, that follows the registry. It is written as a "
 		"whole or not at all, and only while the registry confirms what the agent knows: "
 		"an outage changes nothing. FOLLOW.md has recipes.",
-		config_output_options },
+		config_output_options, .waits = true },
 	[CONFIG_IMPORT] = { "import", CONFIG_NAMED, "finagle",
 		"A group of nodes that programs of another naming scheme write, seen as records "
 		"below a path of this registry; docs/DIALECTS.md describes the schemes.",
@@ -75,7 +76,7 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"The rules of the host for the containers whose subdirectory's name the glob "
 		"matches. The first section that matches counts; a container without one may "
 		"register nothing.",
-		config_container_options },
+		config_container_options, .waits = true },
 };
 
 enum { NUMBER_DIGITS = 4 /* of the number behind a key, such as address.2 */ };

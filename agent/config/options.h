@@ -55,6 +55,7 @@ struct config_option {
 	int64_t max;
 	/* for these types of section, CONFIG_FOR(index into the words of `type`) | …; 0: all */
 	unsigned for_types;
+	bool waits;         /* may wait for an address; a fixed one follows it, too */
 	bool fixed;         /* cannot change at run time: a reload that changes it is refused */
 	bool may_be_empty;  /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets; /* CONFIG_PAIRS whose values may be secrets, by their names */
@@ -102,6 +103,7 @@ struct config_section_type {
 	const char *help;
 	const struct config_option *options; /* terminated by a NULL key */
 	size_t offset; /* of its struct within struct config; for CONFIG_UNNAMED */
+	bool waits;    /* its values may wait for an address, and what they are for with them */
 };
 
 extern const struct config_section_type config_sections[CONFIG_SECTION_COUNT];

@@ -38,7 +38,7 @@ const struct config_option config_agent_options[] = {
 			"the drain, the snapshot of the cache. It is not used when others than "
 			"root and the agent's user can change what its path leads to." },
 	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
-		.example = "127.0.0.1:8930", .fixed = true,
+		.example = "127.0.0.1:8930", .fixed = true, .waits = true,
 		.help = "Also answer lookups over TCP, on this host:port; reading only, for "
 			"everybody who can connect." },
 	{ "listen_hosts", LIST(agent, listen_hosts, listen_host_count),
@@ -135,7 +135,8 @@ const struct config_option config_agent_options[] = {
 
 const struct config_option config_listen_options[] = {
 	{ "address", TEXT(listen, address), .verify = config_verify_listen, .automatic = "none",
-		.example = "0.0.0.0:8931", .fixed = true, .help = "host:port. It must be given." },
+		.example = "0.0.0.0:8931", .fixed = true, .waits = true,
+		.help = "host:port. It must be given." },
 	{ "under", LIST(listen, under, under_count), .verify = config_verify_tree,
 		.automatic = "nothing", .example = "/users/joe/**",
 		.help = "The paths that it shows, each with all that is below it. Of others it "
@@ -269,7 +270,7 @@ const struct config_option config_cache_options[] = {
 
 const struct config_option config_xds_options[] = {
 	{ "listen", TEXT(xds, listen), .verify = config_verify_xds_listen, .automatic = "nothing",
-		.example = BERTH_RUNSTATEDIR "/berth/xds.sock", .fixed = true,
+		.example = BERTH_RUNSTATEDIR "/berth/xds.sock", .fixed = true, .waits = true,
 		.help = "Where clients come: the path of a Unix socket, or host:port. The socket's "
 			"permissions are those of the agent's. Over TCP everybody who can connect "
 			"reads all that the agent can look up." },
@@ -298,7 +299,8 @@ const struct config_option config_xds_options[] = {
 
 const struct config_option config_dns_options[] = {
 	{ "listen", LIST(dns, listen, listen_count), .verify = config_verify_dns_address,
-		.fixed = true, .automatic = "nothing", .example = "127.0.0.1:53, [::1]:53",
+		.fixed = true, .waits = true, .automatic = "nothing",
+		.example = "127.0.0.1:53, [::1]:53",
 		.help = "Where names are served over UDP and TCP: numeric addresses with "
 			"ports. Resolvers ask port 53." },
 	{ "domain", TEXT(dns, domain), .max = 200, .fallback = "berth", .fixed = true,

@@ -51,6 +51,12 @@ void config_print(const struct config *config, FILE *stream)
 {
 	fputs("; The effective configuration: defaults filled in, ${} expanded, secrets masked.\n",
 		stream);
+	for (size_t i = 0; i < config->wait_count; i++) {
+		fprintf(stream,
+			"; There is no address yet, and 192.0.0.8 or 100:0:0:1:: takes its "
+			"place: %s\n",
+			config->waits[i].text);
+	}
 	config_each_part(config, print_part, stream);
 }
 

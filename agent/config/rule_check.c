@@ -42,6 +42,9 @@ static void rule_command(struct config_builder *builder, const struct config_sec
 	}
 	const struct config_entry *entry = config_section_find(section, "command");
 	struct err doubt = ERR_INIT;
+	if (builder->former) {
+		return;
+	}
 	if (config_doubt_shell_syntax(entry->value, &doubt) ||
 		config_doubt_program(check->argv[0], check->cwd, &doubt)) {
 		config_warn(builder, section, entry, &doubt);
@@ -278,7 +281,8 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	doubt_times(builder, section, check);
 	rule_type(builder, section, check);
 	struct err doubt = ERR_INIT;
-	if (config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {
+	if (!builder->former &&
+		config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {
 		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
 	}
 }

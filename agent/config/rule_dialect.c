@@ -85,7 +85,14 @@ static char *stable_uuid(const char *path, const char *name)
 
 static void fill(struct config_dialect *dialect, const struct config_component *component)
 {
+	struct err unknown = ERR_INIT;
+	char *address = NULL;
 	set_default(&dialect->host_name, config_short_host_name());
+	if (dialect->type == DIALECT_REGISTRAR && !*dialect->address &&
+		config_builtin("berth.ip", &address, &unknown) == 0) {
+		free(dialect->own_address);
+		dialect->own_address = address;
+	}
 	if (dialect->type == DIALECT_SPRING) {
 		set_default(&dialect->base, allocate_text("/services"));
 	}

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "agent/base/resolv_conf.h"
+#include "agent/base/own_addresses.h"
 #include "agent/base/socket_address.h"
 #include "agent/config/build.h"
+#include "agent/config/own_address.h"
 #include "agent/config/value.h"
 
 #define MAX_LISTEN 16
@@ -21,7 +23,8 @@ static void check_listen(struct config_builder *builder, const struct config_sec
 	}
 	for (size_t i = 0; i < dns->listen_count; i++) {
 		for (size_t before = 0; before < i; before++) {
-			if (strcmp(dns->listen[i], dns->listen[before]) == 0) {
+			if (strcmp(dns->listen[i], dns->listen[before]) == 0 &&
+				!config_address_is_placeholder(dns->listen[i])) {
 				config_report(builder, section, entry, "`listen` names %s twice",
 					dns->listen[i]);
 				return;
@@ -61,7 +64,8 @@ static void doubt_listen(struct config_builder *builder, const struct config_sec
 		struct err bad = ERR_INIT;
 		char *host;
 		char *port;
-		if (config_parse_host_port(dns->listen[i], 1, &host, &port, &bad)) {
+		if (config_address_is_placeholder(dns->listen[i]) ||
+			config_parse_host_port(dns->listen[i], 1, &host, &port, &bad)) {
 			continue;
 		}
 		if (!is_private(host)) {
@@ -86,7 +90,7 @@ static const char *own_address(const struct config_dns *dns, const char *server)
 	for (size_t i = 0; i < dns->listen_count; i++) {
 		if (socket_address_read(&to, &len, server) &&
 			socket_address_read(&own, &len, dns->listen[i]) &&
-			socket_address_arrives(&to, &own)) {
+			own_addresses_hear(&to, &own)) {
 			return dns->listen[i];
 		}
 	}

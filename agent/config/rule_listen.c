@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/config/build.h"
+#include "agent/config/own_address.h"
 
 /*
  * The option that listens at `address` already, or NULL. `before`: the number of further listeners.
@@ -33,7 +34,9 @@ void config_rule_listen(struct config_builder *builder, const struct config_sect
 	if (config_is_bad(section, "address")) {
 		return;
 	}
-	const char *other = who_listens(config, listen->address, config->listen_count - 1);
+	bool waits = config_address_is_placeholder(listen->address);
+	const char *other = waits ? NULL
+				  : who_listens(config, listen->address, config->listen_count - 1);
 	if (other) {
 		config_report(builder, section, config_section_find(section, "address"),
 			"`address`: %s listens at %s, too", other, listen->address);

@@ -67,7 +67,11 @@ static void rule_write(struct config_builder *builder, const struct config_secti
 	static const char *const of_new_files[] = { "mode", "owner", "group" };
 	const struct config_entry *entry = config_section_find(section, "write");
 	struct err doubt = ERR_INIT;
-	bool is_mount = !config_is_bad(section, "path") && mount_is_at(output->path);
+	const struct config_output *former = builder->former
+		? config_output_named(builder->former, section->name)
+		: NULL;
+	bool is_mount = former ? former->write == CONFIG_WRITE_IN_PLACE
+			       : !config_is_bad(section, "path") && mount_is_at(output->path);
 	if (config_lacks(section, "write")) {
 		output->write = is_mount ? CONFIG_WRITE_IN_PLACE : CONFIG_WRITE_REPLACE;
 	} else if (output->write == CONFIG_WRITE_REPLACE && is_mount) {
@@ -313,6 +317,9 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	rule_failover(builder, section, output);
 	rule_prefer(builder, section, output);
 	refuse_same_place(builder, section, output);
+	if (builder->former) {
+		return;
+	}
 	config_warn_of_command(builder, section, "render", output->render_argv);
 	config_warn_of_command(builder, section, "check", output->check_argv);
 	config_warn_of_command(builder, section, "on_change", output->on_change_argv);

@@ -452,7 +452,8 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 	config_require(builder, section, "protocol");
 	config_require(builder, section, "address_type");
 	struct err doubt = ERR_INIT;
-	if (config_doubt_writer(&endpoint->writer, &builder->config->agent, &doubt)) {
+	if (!builder->former &&
+		config_doubt_writer(&endpoint->writer, &builder->config->agent, &doubt)) {
 		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
 	}
 	if (endpoint->linger_ms > 0 && !endpoint->hold_connection) {

@@ -64,14 +64,33 @@ void config_source_add(struct config_source *source, size_t index, const char *k
 	entry->header = section->header;
 }
 
-void config_source_finish(struct config_source *source)
+void config_source_rewind(struct config_source *source)
 {
+	for (size_t i = 0; i < source->section_count; i++) {
+		for (size_t j = 0; j < source->sections[i].entry_count; j++) {
+			struct config_entry *entry = &source->sections[i].entries[j];
+			if (entry->expanded) {
+				free(entry->former);
+				entry->former = entry->expanded;
+			}
+			entry->expanded = NULL;
+			entry->bad = false;
+		}
+	}
+}
+
+void config_source_unref(struct config_source *source)
+{
+	if (!source || --source->references > 0) {
+		return;
+	}
 	for (size_t i = 0; i < source->section_count; i++) {
 		struct config_section *section = &source->sections[i];
 		for (size_t j = 0; j < section->entry_count; j++) {
 			free(section->entries[j].key);
 			free(section->entries[j].value);
 			free(section->entries[j].expanded);
+			free(section->entries[j].former);
 		}
 		free(section->entries);
 		free(section->kind);
@@ -82,4 +101,5 @@ void config_source_finish(struct config_source *source)
 		free(source->files[i]);
 	}
 	free(source->files);
+	free(source);
 }

@@ -18,6 +18,7 @@ struct config_entry {
 	char *value; /* as written */
 	/* set while the configuration is built; NULL before, and when it is not good */
 	char *expanded;
+	char *former; /* `expanded`, when the configuration is made again */
 	const char *file;
 	int line;
 	unsigned header; /* the number of its [section] line */
@@ -37,18 +38,22 @@ struct config_section {
 };
 
 struct config_source {
+	unsigned references;
 	char **files; /* in reading order */
 	size_t file_count;
 	struct config_origins origins;   /* goes to the configuration */
 	struct config_section *sections; /* in order of first appearance */
 	size_t section_count;
 	unsigned header_count;
-	struct config_problems *problems; /* borrowed */
+	struct config_problems *problems; /* borrowed, while a configuration is made */
 };
 
 /* files.c: reads FILE and conf.d next to it, or a directory; mistakes go to source->problems. */
 void config_source_read(struct config_source *source, const char *path);
-void config_source_finish(struct config_source *source);
+/* Counted by reference, and freed with the last one; accepts NULL. */
+void config_source_unref(struct config_source *source);
+/* For another configuration of the same text. */
+void config_source_rewind(struct config_source *source);
 
 /*
  * For the reader of one file. Opening a section gives its index; adding to it reports duplicates.

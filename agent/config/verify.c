@@ -12,9 +12,14 @@
 
 #include "agent/base/allocate.h"
 #include "agent/command/spawn.h"
+#include "agent/config/found.h"
 #include "agent/config/value.h"
 #include "lib/base/path.h"
 #include "lib/registry/url.h"
+
+/* By which answers of the user database are known. */
+#define USER_KEY "user "
+#define GROUP_KEY "group "
 
 static const char name_bytes[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -425,26 +430,48 @@ static bool parse_id(const char *name, unsigned *ret_id)
 	return true;
 }
 
+static int look_up_user(const char *name, char **ret_value, struct err *err)
+{
+	const struct passwd *user = getpwnam(name + strlen(USER_KEY));
+	if (user) {
+		*ret_value = allocate_format("%u", user->pw_uid);
+	}
+	return user ? 0 : err_set(err, BERTH_FAILED, "unknown");
+}
+
+static int look_up_group(const char *name, char **ret_value, struct err *err)
+{
+	const struct group *group = getgrnam(name + strlen(GROUP_KEY));
+	if (group) {
+		*ret_value = allocate_format("%u", group->gr_gid);
+	}
+	return group ? 0 : err_set(err, BERTH_FAILED, "unknown");
+}
+
+static bool find_id(const char *key, const char *name, config_finder *look_up, unsigned *ret_id)
+{
+	struct err unknown = ERR_INIT;
+	char *id = NULL;
+	char *whole = allocate_format("%s%s", key, name);
+	bool found = config_found_get(whole, look_up, &id, &unknown) == 0;
+	if (found) {
+		*ret_id = (unsigned)strtoul(id, NULL, 10);
+	}
+	free(id);
+	free(whole);
+	return found;
+}
+
 int config_find_user(const char *name, unsigned *ret_id, struct err *err)
 {
-	const struct passwd *user = getpwnam(name);
-	if (user) {
-		*ret_id = user->pw_uid;
-		return 0;
-	}
-	return parse_id(name, ret_id)
+	return find_id(USER_KEY, name, look_up_user, ret_id) || parse_id(name, ret_id)
 		? 0
 		: err_set(err, BERTH_FAILED, "there is no user %s here", name);
 }
 
 int config_find_group(const char *name, unsigned *ret_id, struct err *err)
 {
-	const struct group *group = getgrnam(name);
-	if (group) {
-		*ret_id = group->gr_gid;
-		return 0;
-	}
-	return parse_id(name, ret_id)
+	return find_id(GROUP_KEY, name, look_up_group, ret_id) || parse_id(name, ret_id)
 		? 0
 		: err_set(err, BERTH_FAILED, "there is no group %s here", name);
 }
@@ -474,7 +501,10 @@ int config_verify_stop_on(const char *value, struct err *err)
 
 int config_verify_user(const char *value, struct err *err)
 {
-	return getpwnam(value) ? 0 : err_set(err, BERTH_FAILED, "there is no user %s here", value);
+	unsigned id;
+	return find_id(USER_KEY, value, look_up_user, &id)
+		? 0
+		: err_set(err, BERTH_FAILED, "there is no user %s here", value);
 }
 
 int config_verify_header_name(const char *name, struct err *err)

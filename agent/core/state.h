@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "agent/api/api.h"
+#include "agent/base/address_news.h"
 #include "agent/base/drain.h"
 #include "agent/base/file_queue.h"
 #include "agent/base/history.h"
@@ -92,6 +93,13 @@ struct agent {
 	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
 	double started;          /* wall clock seconds */
 
+	struct address_news address_news; /* of this machine's addresses: life/addresses.h */
+	struct timer address_timer;
+	int64_t address_lost_ms; /* since when an address that we use is gone; 0: none is */
+	char address_error[512]; /* why the last attempt to follow addresses failed; "" */
+	/* The registry has connected to a server, whose route may decide on our address; or NULL */
+	void (*on_registry_server)(struct agent *agent);
+
 	struct file_queue *files; /* that children put in place */
 	struct state_dir state;
 	struct registry *registry; /* takes our records */
@@ -134,9 +142,10 @@ struct agent {
 	char *domain;          /* of names */
 	struct names_lookups *names;
 	struct zones *zones;
-	struct dns *dns; /* NULL: nothing listens */
-	struct xds *xds; /* NULL: none is configured */
-	int xds_fd;      /* its listening socket; -1 */
+	struct dns *dns;       /* NULL: nothing listens */
+	struct xds *xds;       /* NULL: none is configured */
+	int xds_fd;            /* its listening socket; -1 */
+	char xds_address[256]; /* where that listens; "" */
 	struct http_place xds_place;
 	struct agent_output **outputs; /* of serving/outputs.c */
 	size_t output_count;

@@ -99,6 +99,9 @@ size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets);
 /* The same for a successor: the descriptors are the caller's, and only dns_destroy() may follow. */
 size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets);
 
+/* After this machine's addresses have changed: which other servers are we ourselves now? */
+void dns_look_for_ourselves(struct dns *dns);
+
 const struct dns_counts *dns_counts(struct dns *dns);
 /* The servers in a state. */
 size_t dns_count_servers(const struct dns *dns, enum dns_server_state state);

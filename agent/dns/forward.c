@@ -16,6 +16,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/resolv_conf.h"
+#include "agent/base/own_addresses.h"
 #include "agent/base/socket_address.h"
 #include "agent/dns/internal.h"
 #include "lib/base/text.h"
@@ -93,11 +94,34 @@ static void on_loop(void *context, bool loops)
 static bool is_own(const struct dns_forward *forward, const struct sockaddr_storage *address)
 {
 	for (size_t i = 0; i < forward->own_count; i++) {
-		if (socket_address_arrives(address, &forward->own[i])) {
+		if (own_addresses_hear(address, &forward->own[i])) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* A question to ourselves would come back for ever. */
+static void place(struct server *server)
+{
+	struct dns_forward *forward = server->forward;
+	if (is_own(forward, &server->address)) {
+		dns_probe_stop(&server->probe);
+		set_state(server, DNS_SERVER_OWN);
+	} else {
+		set_state(server, DNS_SERVER_ASKED);
+		dns_probe_start(&server->probe, forward->loop, &server->address, on_loop, server);
+	}
+}
+
+void dns_forward_look_for_own(struct dns_forward *forward)
+{
+	for (size_t i = 0; i < forward->count; i++) {
+		struct server *server = &forward->servers[i];
+		if (is_own(forward, &server->address) != (server->state == DNS_SERVER_OWN)) {
+			place(server);
+		}
+	}
 }
 
 static void add_server(struct dns_forward *forward, const char *text)
@@ -110,11 +134,7 @@ static void add_server(struct dns_forward *forward, const char *text)
 	struct server *server = &forward->servers[forward->count++];
 	*server = (struct server){ .forward = forward, .address = address };
 	text_printf(server->text, sizeof(server->text), "%s", text);
-	if (is_own(forward, &address)) {
-		set_state(server, DNS_SERVER_OWN); /* a question would come back for ever */
-	} else {
-		dns_probe_start(&server->probe, forward->loop, &address, on_loop, server);
-	}
+	place(server);
 }
 
 static void remove_servers(struct dns_forward *forward)

@@ -127,6 +127,8 @@ void dns_forward_destroy(struct dns_forward *forward);
 /* `own`: where we listen. Servers that are we ourselves, or send back to us, are not asked. */
 void dns_forward_set(struct dns_forward *forward, char *const *servers, size_t count,
 	char *const *own, size_t own_count);
+/* After this machine's addresses have changed. */
+void dns_forward_look_for_own(struct dns_forward *forward);
 /* Whether there is any server but ourselves. */
 bool dns_forward_enabled(const struct dns_forward *forward);
 /*

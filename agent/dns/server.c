@@ -150,6 +150,11 @@ size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets)
 	return count;
 }
 
+void dns_look_for_ourselves(struct dns *dns)
+{
+	dns_forward_look_for_own(dns->forward);
+}
+
 const struct dns_counts *dns_counts(struct dns *dns)
 {
 	return &dns->counts;

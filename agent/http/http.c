@@ -135,18 +135,24 @@ static int fit_limits(struct http *http, int remotes, struct err *err)
 	return 0;
 }
 
-/* Takes the descriptor. */
-static void add_listener(struct http *http, int fd, bool local, const char *name)
+/*
+ * Takes the descriptor; -1: there is none yet. `name` and `address` are NULL for the Unix socket.
+ */
+static void add_listener(struct http *http, int fd, const char *name, const char *address)
 {
+	bool local = !address;
 	struct listener *listener = &http->listeners[http->listener_count++];
 	*listener = (struct listener){ .http = http,
 		.pool = listener,
 		.fd = fd,
 		.local = local,
-		.name = name ? allocate_text(name) : NULL,
+		.name = name && *name ? allocate_text(name) : NULL,
+		.address = address ? allocate_text(address) : NULL,
 		.max_connections = (size_t)(local ? http->options.max_connections
 						  : http->max_remote) };
-	http_accept_start(listener);
+	if (fd >= 0) {
+		http_accept_start(listener);
+	}
 }
 
 static int open_local(struct http *http, struct err *err)
@@ -164,24 +170,24 @@ static int open_local(struct http *http, struct err *err)
 	}
 	bool known = options->socket_fd >= 0 && options->socket_place.inode != 0;
 	http->socket_place = known ? options->socket_place : http_socket_find(http->socket_path);
-	add_listener(http, fd, true, NULL);
+	add_listener(http, fd, NULL, NULL);
 	return 0;
 }
 
-/* A listener over TCP; `name` is NULL for that of `listen`. */
+/* A listener over TCP; `name` is "" for that of `listen`. */
 static int open_remote(
 	struct http *http, const char *name, const char *address, int inherited_fd, struct err *err)
 {
 	int fd = inherited_fd;
-	if (fd < 0) {
+	if (fd < 0 && *address) {
 		fd = http_socket_tcp(address, err);
-	} else if (http_socket_adopt(fd, err)) {
+	} else if (fd >= 0) {
+		(void)http_socket_adopt(fd, err);
+	}
+	if (err->code) {
 		return err->code;
 	}
-	if (fd < 0) {
-		return fd;
-	}
-	add_listener(http, fd, false, name);
+	add_listener(http, fd, name, address);
 	return 0;
 }
 
@@ -211,10 +217,14 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	list_init(&http->woken);
 	list_init(&http->containers);
 	memcpy(http->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", HTTP_DATE_BYTES);
-	bool tcp = options->listen_fd >= 0 || (options->listen && options->listen[0]);
+	/* There may be a listener later, see http_listen_at(). */
+	bool tcp = options->listen_fd >= 0 || (options->listen && *options->listen) ||
+		options->listens_later;
 	init_watchers(http);
 	if (fit_limits(http, tcp + (int)options->further_count, err) || open_local(http, err) ||
-		(tcp && open_remote(http, NULL, options->listen, options->listen_fd, err)) ||
+		(tcp &&
+			open_remote(http, "", options->listen ? options->listen : "",
+				options->listen_fd, err)) ||
 		open_further(http, options, err)) {
 		http_close(http);
 		return err->code;
@@ -237,7 +247,9 @@ void http_close(struct http *http)
 	}
 	http->closing = true;
 	for (size_t i = 0; i < http->listener_count; i++) {
-		http_listener_stop(&http->listeners[i]);
+		if (http->listeners[i].fd >= 0) {
+			http_listener_stop(&http->listeners[i]);
+		}
 	}
 	while (!list_empty(&http->connections)) {
 		http_connection_destroy(LIST_ITEM(http->connections.next, struct connection, link));
@@ -247,6 +259,7 @@ void http_close(struct http *http)
 	ev_idle_stop(http->loop, &http->kick);
 	for (size_t i = 0; i < http->listener_count; i++) {
 		free(http->listeners[i].name);
+		free(http->listeners[i].address);
 	}
 	free(http->listeners);
 	free(http->socket_path);
@@ -329,6 +342,30 @@ static struct listener *listener_for(const struct http *http, bool local, const 
 		}
 	}
 	return NULL;
+}
+
+int http_listen_at(struct http *http, const char *name, const char *address, struct err *err)
+{
+	struct listener *listener = listener_for(http, false, name);
+	if (!listener || strcmp(listener->address, address) == 0) {
+		return 0;
+	}
+	int fd = *address ? http_socket_tcp(address, err) : -1;
+	if (err->code) {
+		return err->code;
+	}
+	if (listener->fd >= 0 && fd >= 0) {
+		http_accept_replace(listener, fd);
+	} else if (fd >= 0) {
+		listener->fd = fd;
+		http_accept_start(listener);
+	} else {
+		http_listener_stop(listener);
+		listener->fd = -1;
+	}
+	free(listener->address);
+	listener->address = allocate_text(address);
+	return 0;
 }
 
 bool http_adopt(struct http *http, const struct http_kept *kept)

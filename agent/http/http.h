@@ -85,7 +85,7 @@ struct http_place {
 /* A further TCP listener, whose requests carry its name. */
 struct http_listen {
 	const char *name;    /* shorter than HTTP_LISTENER_BYTES */
-	const char *address; /* host:port */
+	const char *address; /* host:port, or "" for now */
 	int fd;              /* an inherited listening socket, or -1 */
 };
 
@@ -95,6 +95,7 @@ struct http_options {
 	unsigned socket_group_id;          /* (unsigned)-1: leave as it is */
 	int socket_fd;                     /* an inherited listening socket, or -1 */
 	const char *listen;                /* host:port, "" for none */
+	bool listens_later;                /* there is no such address yet: http_listen_at() */
 	int listen_fd;                     /* an inherited listening socket, or -1 */
 	const struct http_listen *further; /* borrowed for the call */
 	size_t further_count;
@@ -137,6 +138,12 @@ void http_close(struct http *http);
  * possible. Connections go on. Also done now and then by itself.
  */
 void http_renew_socket(struct http *http);
+/*
+ * Lets the TCP listener of this name ("": that of `listen`) listen at another address, if it is
+ * another one; "": at none. Connections go on. 0; or BERTH_FAILED, and nothing has changed.
+ */
+int http_listen_at(struct http *http, const char *name, const char *address, struct err *err)
+	ERR_REQUIRED(4);
 /* The file that the Unix socket has made; inode 0 when the path is not ours. */
 struct http_place http_socket_place(const struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */

@@ -129,6 +129,7 @@ struct listener {
 	struct listener *pool;
 	struct http_container *container; /* that it is for alone; or NULL */
 	char *name;                       /* of a further listener; or NULL */
+	char *address;                    /* over TCP */
 	bool full; /* no connection was accepted, here or for a container, until one ends */
 	ev_io accept;
 	struct timer retry; /* while nothing can be accepted */

@@ -32,7 +32,7 @@ void http_listener_pause(struct listener *listener, int error)
 
 static void go_on(struct listener *listener)
 {
-	if (!timer_runs(&listener->retry) && !listener->http->closing) {
+	if (!timer_runs(&listener->retry) && !listener->http->closing && listener->fd >= 0) {
 		ev_io_start(listener->http->loop, &listener->accept);
 	}
 }

@@ -49,6 +49,16 @@ static json_t *main_process_status(const struct agent *agent)
 	return json_pack("{s:b, s:i}", "running", pid > 0, "pid", (int)pid);
 }
 
+/* The values that wait for an address of this machine. */
+static json_t *waits_status(const struct agent *agent)
+{
+	json_t *waits = json_array();
+	for (size_t i = 0; i < agent->config->wait_count; i++) {
+		json_array_append_new(waits, json_string(agent->config->waits[i].text));
+	}
+	return waits;
+}
+
 static json_t *agent_status(const struct agent *agent)
 {
 	static const char *const phases[] = { [AGENT_RUNNING] = "running",
@@ -59,7 +69,7 @@ static json_t *agent_status(const struct agent *agent)
 		[AGENT_DONE] = "done" };
 	return json_pack(
 		"{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o?, s:o, s:o, s:o, "
-		"s:O?}",
+		"s:o, s:O?}",
 		"version", BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
 		ev_now(agent->loop) - agent->started, "phase", phases[agent->phase], "config",
 		agent->config_path, "registry", registry_status(agent), "registries",
@@ -67,7 +77,8 @@ static json_t *agent_status(const struct agent *agent)
 		agent_outputs_json(agent), "imports", agent_registry_imports_json(agent), "zones",
 		zones_report(agent->zones), "dns", agent->dns ? dns_json(agent->dns) : NULL, "xds",
 		agent_xds_json(agent), "drain", agent_drain_json(agent), "main_process",
-		main_process_status(agent), "reload_problems", agent->reload_problems);
+		main_process_status(agent), "waits", waits_status(agent), "reload_problems",
+		agent->reload_problems);
 }
 
 /* ---- requests of the API ---- */

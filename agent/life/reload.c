@@ -1,55 +1,17 @@
 #include "agent/life/reload.h"
 
 #include "agent/serving/api.h"
-#include "agent/serving/cache.h"
-#include "agent/serving/further.h"
-#include "agent/registration/bridge.h"
-#include "agent/registration/components.h"
-#include "agent/registration/drain.h"
 #include "agent/core/event.h"
 #include "agent/core/state.h"
-#include "agent/life/main_process.h"
-#include "agent/serving/metrics.h"
-#include "agent/serving/names.h"
-#include "agent/serving/outputs.h"
+#include "agent/life/addresses.h"
+#include "agent/life/apply.h"
 #include "agent/life/privileges.h"
+#include "agent/registration/components.h"
 #include "agent/registration/registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 #include "agent/config/parts.h"
 #include "agent/config/trusted.h"
-
-/* ---- the change ---- */
-
-/* Puts the options into force that may change at run time: log, limits, policies. */
-static void apply_options(struct agent *agent)
-{
-	const struct config *config = agent->config;
-	log_set(config->agent.log_level, config->agent.log_json);
-	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
-	agent_registry_apply_options(agent);
-	agent_bridge_apply_options(agent);
-	agent_api_apply_options(agent);
-	agent_cache_apply_options(agent);
-	agent_names_apply_options(agent);
-	agent_main_process_apply_options(agent);
-}
-
-static void apply(struct agent *agent, struct config *next)
-{
-	agent_components_reload(agent, next);
-	apply_options(agent);
-	agent_registry_reauthenticate(agent);
-	agent_further_reload(agent);
-	agent_outputs_reload(agent);
-	agent_further_retire(agent);
-	agent_metrics_forget_removed(agent);
-	agent_registry_save_session(agent);
-	if (agent->drain.active) {
-		agent_drain_confirm_again(agent); /* a new component may have a record */
-	}
-	agent_wake(agent);
-}
 
 /* The problems, or NULL and the configuration that a reload would put into force. */
 static json_t *read_next(struct agent *agent, struct config **ret_next)
@@ -102,10 +64,14 @@ json_t *agent_reload(struct agent *agent)
 	}
 	notify_reloading();
 	agent_api_renew_socket(agent);
+	/* A listener that follows an address is not what the new configuration changes. */
+	agent_addresses_look(agent);
 	struct config *next = NULL;
 	json_t *problems = read_next(agent, &next);
 	if (!problems) {
-		apply(agent, next);
+		agent_components_reload(agent, next);
+		agent_registry_reauthenticate(agent);
+		agent_apply_rest(agent);
 	}
 	json_decref(agent->reload_problems);
 	agent->reload_problems = json_incref(problems);

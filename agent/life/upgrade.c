@@ -32,6 +32,7 @@
 #include "agent/config/trusted.h"
 #include "agent/http/socket.h"
 #include "lib/base/linux_calls.h"
+#include "lib/base/text.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
 enum { TEST_PATIENCE_MS = 10000 };
@@ -130,6 +131,8 @@ static json_t *make_document(struct agent *agent)
 	agent_names_close(agent);
 	agent_further_close(agent);
 	agent_cache_close(agent);
+	char server[80];
+	text_printf(server, sizeof(server), "%s", registry_server(agent->registry));
 	json_t *session = NULL;
 	if (agent->leave_session) {
 		session = agent_registry_leave(agent, paths);
@@ -138,13 +141,13 @@ static json_t *make_document(struct agent *agent)
 		agent_registry_close(agent);
 	}
 	return json_pack(
-		"{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
+		"{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
 		"checks", checks, "components", components, "session", session, "history",
 		history_json(agent->history, true), "drain", drains, "started", agent->started,
 		"binary", agent->upgrade->binary, "state_dir", agent->config->agent.state_dir,
 		"socket", socket, "socket_path", agent->config->agent.socket, "listen",
-		agent->config->agent.listen, "xds", agent->config->xds.listen, "core_limit",
-		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		agent->config->agent.listen, "xds", agent->config->xds.listen, "server", server,
+		"core_limit", (json_int_t)agent->limits.core.rlim_cur, "files_limit",
 		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
 }
 

@@ -307,6 +307,11 @@ struct output *output_create(const struct output_options *options)
 		options->delivered ? options->delivered : "");
 	timer_init(&output->timer, output->loop, "output", on_timer, output);
 	timer_init(&output->again, output->loop, "failover", on_again, output);
+	if (config->awaits) {
+		free(output->why);
+		output->why = allocate_format("it waits for an address: %s", config->awaits);
+		return output;
+	}
 	if (config->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
 		output->haproxy = haproxy_create(
 			output->loop, config->socket, config->backend, on_haproxy_done, output);

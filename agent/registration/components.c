@@ -89,6 +89,10 @@ static struct gate gate_of(const struct agent *agent, struct component *componen
 	} else if (stopping) {
 		gate.gate = COMPONENT_GATE_CLOSED;
 		text_printf(gate.why, sizeof(gate.why), "the agent is stopping");
+	} else if (component_config(component)->awaits) {
+		gate.gate = COMPONENT_GATE_CLOSED;
+		text_printf(gate.why, sizeof(gate.why), "it waits for an address: %s",
+			component_config(component)->awaits);
 	} else if (agent->supervise && agent->main_process != AGENT_MAIN_PROCESS_RUNNING) {
 		gate.gate = agent->main_process == AGENT_MAIN_PROCESS_NONE
 			? COMPONENT_GATE_UNDECIDED
@@ -208,6 +212,11 @@ bool agent_components_ready(const struct agent *agent, bool away_ok, struct err 
 				component_why(component));
 			return false;
 		}
+	}
+	if (agent->config->wait_count > 0) {
+		err_set(ret_why, BERTH_REGISTRY_UNAVAILABLE, "the agent waits for an address: %s",
+			agent->config->waits[0].text);
+		return false;
 	}
 	return true;
 }
@@ -427,12 +436,12 @@ static struct component *arrange_component(
 	return component;
 }
 
-void agent_components_reload(struct agent *agent, struct config *next_take)
+static void take_up(struct agent *agent, struct config *next_take, const json_t *saved_checks)
 {
 	struct predecessors before = { agent->components, agent->component_count };
 	config_unref(agent->config);
 	agent->config = next_take;
-	check_set_arrange(agent->checks, next_take, NULL);
+	check_set_arrange(agent->checks, next_take, saved_checks);
 	agent->components = allocate_zeroed(next_take->component_count, sizeof(*agent->components));
 	agent->component_count = 0;
 	for (size_t i = 0; i < next_take->component_count; i++) {
@@ -447,4 +456,16 @@ void agent_components_reload(struct agent *agent, struct config *next_take)
 	}
 	free(before.components);
 	agent_components_update_gates(agent);
+}
+
+void agent_components_reload(struct agent *agent, struct config *next_take)
+{
+	take_up(agent, next_take, NULL);
+}
+
+void agent_components_follow(struct agent *agent, struct config *next_take)
+{
+	json_t *checks = check_set_save(agent->checks);
+	take_up(agent, next_take, checks);
+	json_decref(checks);
 }

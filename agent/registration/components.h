@@ -27,6 +27,8 @@ json_t *agent_components_save(const struct agent *agent);
  * freed.
  */
 void agent_components_reload(struct agent *agent, struct config *next_take);
+/* The same for a configuration that differs by addresses of this machine: every check goes on. */
+void agent_components_follow(struct agent *agent, struct config *next_take);
 /* Frees retired components that have withdrawn; true if there were any. */
 bool agent_components_free_withdrawn(struct agent *agent);
 

@@ -9,6 +9,7 @@
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "agent/config/own_address.h"
 #include "lib/base/path.h"
 #include "lib/base/text.h"
 #include "lib/registry/url.h"
@@ -331,6 +332,10 @@ static void on_state(void *context, enum registry_state state, const char *why)
 {
 	struct agent *agent = context;
 	note_state(agent, state, why);
+	if (state == REGISTRY_CONNECTED && agent->on_registry_server) {
+		config_address_set_server(registry_server(agent->registry));
+		agent->on_registry_server(agent); /* before the first record is written */
+	}
 	take_up_session(agent, state);
 	tell_readers(agent, state);
 	tell_writers(agent, state, why);

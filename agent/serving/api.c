@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/base/allocate.h"
+#include "agent/config/own_address.h"
 #include "agent/core/state.h"
 
 enum {
@@ -40,6 +41,12 @@ static struct api_options options_of(const struct agent *agent, struct api_publi
 	};
 }
 
+/* "" while there is no such address yet. */
+static const char *address_of(const char *configured)
+{
+	return config_address_is_placeholder(configured) ? "" : configured;
+}
+
 /* For http_open(): those of the configuration, with the sockets of a predecessor. */
 static struct http_listen *further_listeners(
 	const struct config *config, const struct upgrade *received)
@@ -48,7 +55,7 @@ static struct http_listen *further_listeners(
 	for (size_t i = 0; i < config->listen_count; i++) {
 		const struct config_listen *listen = &config->listens[i];
 		further[i] = (struct http_listen){ .name = listen->name,
-			.address = listen->address,
+			.address = address_of(listen->address),
 			.fd = upgrade_listen_fd(received, listen->name, listen->address) };
 	}
 	return further;
@@ -71,7 +78,8 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.socket_group_id = config->socket_group_id,
 		.socket_fd = received->socket_fd,
 		.socket_place = received->socket_place,
-		.listen = config->listen,
+		.listen = address_of(config->listen),
+		.listens_later = config_address_is_placeholder(config->listen),
 		.listen_fd = received->listen_fd,
 		.further = further,
 		.further_count = agent->config->listen_count,
@@ -108,6 +116,21 @@ void agent_api_pass(const struct agent *agent, struct upgrade *passed)
 		upgrade_add_listen(passed, listen->name, listen->address,
 			http_further_fd(agent->http, listen->name));
 	}
+}
+
+int agent_api_listen(struct agent *agent, struct err *err)
+{
+	const struct config *config = agent->config;
+	if (http_listen_at(agent->http, "", address_of(config->agent.listen), err)) {
+		return err->code;
+	}
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const struct config_listen *further = &config->listens[i];
+		if (http_listen_at(agent->http, further->name, address_of(further->address), err)) {
+			return err->code;
+		}
+	}
+	return 0;
 }
 
 void agent_api_close(struct agent *agent)

@@ -21,6 +21,8 @@ void agent_api_adopt(struct agent *agent, const struct upgrade *received);
 /* Gives the further listeners to a successor. */
 void agent_api_pass(const struct agent *agent, struct upgrade *passed);
 void agent_api_close(struct agent *agent);
+/* Listens at the addresses of the configuration, after they have changed. 0 or BERTH_FAILED. */
+int agent_api_listen(struct agent *agent, struct err *err) ERR_REQUIRED(2);
 /* Makes the Unix socket again when somebody has removed it. */
 void agent_api_renew_socket(struct agent *agent);
 /* Puts the options into force that may change at run time. */

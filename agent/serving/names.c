@@ -8,6 +8,7 @@
 #include "agent/core/event.h"
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
+#include "agent/config/own_address.h"
 
 static void set_zones(struct agent *agent)
 {
@@ -35,6 +36,21 @@ static void on_server(void *context, const char *server, enum dns_server_state f
 	free(subject);
 }
 
+/* Those that exist: free(), not its texts. */
+static char **addresses_of(const struct agent *agent, size_t *ret_count)
+{
+	const struct config_dns *config = &agent->config->dns;
+	char **addresses = allocate_zeroed(config->listen_count, sizeof(*addresses));
+	size_t count = 0;
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (!config_address_is_placeholder(config->listen[i])) {
+			addresses[count++] = config->listen[i];
+		}
+	}
+	*ret_count = count;
+	return addresses;
+}
+
 static struct dns_options options_of(struct agent *agent)
 {
 	const struct config_dns *config = &agent->config->dns;
@@ -42,8 +58,6 @@ static struct dns_options options_of(struct agent *agent)
 	return (struct dns_options){
 		.zones = agent->zones,
 		.domain = config->domain,
-		.listen = config->listen,
-		.listen_count = config->listen_count,
 		.ttl_s = (uint32_t)(config->ttl_ms / 1000),
 		.stale_ttl_s = (uint32_t)(config->stale_ttl_ms / 1000),
 		.near = config->prefer == CONFIG_PREFER_ZONE ? agent->config->agent.zone : NULL,
@@ -53,42 +67,79 @@ static struct dns_options options_of(struct agent *agent)
 	};
 }
 
-/* Closes the inherited sockets whose addresses the configuration does not name any more. */
-static void close_unused(struct agent *agent, struct upgrade *received)
+/* Closes the sockets whose addresses the configuration does not name any more. */
+static void close_unused(const struct agent *agent, const struct dns_socket *sockets, size_t count)
 {
 	struct dns_socket used[2 * DNS_MAX_LISTENERS];
-	size_t count = agent->dns ? dns_sockets(agent->dns, used) : 0;
-	for (size_t i = 0; i < received->dns_count; i++) {
+	size_t used_count = agent->dns ? dns_sockets(agent->dns, used) : 0;
+	for (size_t i = 0; i < count; i++) {
 		bool is_used = false;
-		for (size_t at = 0; at < count; at++) {
-			is_used = is_used || used[at].fd == received->dns[i].fd;
+		for (size_t at = 0; at < used_count; at++) {
+			is_used = is_used || used[at].fd == sockets[i].fd;
 		}
 		if (!is_used) {
-			close(received->dns[i].fd);
+			close(sockets[i].fd);
 		}
 	}
-	received->dns_count = 0;
+}
+
+/* Takes the sockets. */
+static int open_dns(
+	struct agent *agent, const struct dns_socket *sockets, size_t count, struct err *err)
+{
+	struct dns_options options = options_of(agent);
+	char **addresses = addresses_of(agent, &options.listen_count);
+	int code = 0;
+	options.listen = addresses;
+	options.inherited = sockets;
+	options.inherited_count = count;
+	if (options.listen_count > 0) {
+		set_zones(agent);
+		code = dns_create(&agent->dns, agent->loop, agent->names, &options, err);
+	}
+	close_unused(agent, sockets, count);
+	free(addresses);
+	return code;
 }
 
 int agent_names_open(struct agent *agent, struct upgrade *received, struct err *err)
 {
-	struct dns_options options = options_of(agent);
-	int code = 0;
 	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
-	agent->domain = allocate_text(options.domain);
+	agent->domain = allocate_text(agent->config->dns.domain);
 	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
 	names_lookups_set_failover(agent->names, agent->config->agent.failover,
 		agent->config->agent.failover_count, agent->config->agent.failover_hold_ms);
 	agent->zones = zones_create(agent->loop, agent->lookups, agent->cache);
-	if (options.listen_count > 0) {
-		set_zones(agent);
-		options.zones = agent->zones;
-		options.inherited = received->dns;
-		options.inherited_count = received->dns_count;
-		code = dns_create(&agent->dns, agent->loop, agent->names, &options, err);
-	}
-	close_unused(agent, received);
+	int code = open_dns(agent, received->dns, received->dns_count, err);
+	received->dns_count = 0;
 	return code;
+}
+
+/* Whether the listeners have just the addresses of the configuration. */
+static bool listens(const struct agent *agent)
+{
+	struct dns_socket sockets[2 * DNS_MAX_LISTENERS];
+	size_t count = agent->dns ? dns_sockets(agent->dns, sockets) : 0;
+	size_t wanted;
+	char **addresses = addresses_of(agent, &wanted);
+	bool same = count == 2 * wanted;
+	for (size_t i = 0; same && i < count; i++) {
+		same = strcmp(sockets[i].address, addresses[i / 2]) == 0;
+	}
+	free(addresses);
+	return same;
+}
+
+int agent_names_listen(struct agent *agent, struct err *err)
+{
+	struct dns_socket sockets[2 * DNS_MAX_LISTENERS];
+	if (listens(agent)) {
+		return 0;
+	}
+	size_t count = agent->dns ? dns_pass_sockets(agent->dns, sockets) : 0;
+	dns_destroy(agent->dns);
+	agent->dns = NULL;
+	return open_dns(agent, sockets, count, err);
 }
 
 void agent_names_close(struct agent *agent)

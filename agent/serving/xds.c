@@ -5,7 +5,10 @@
 
 #include "agent/core/event.h"
 #include "agent/core/state.h"
+#include "agent/config/own_address.h"
+#include "agent/core/upgrade.h"
 #include "agent/http/socket.h"
+#include "lib/base/text.h"
 
 static void on_state(void *context, bool runs, const char *why)
 {
@@ -36,7 +39,7 @@ int agent_xds_open(struct agent *agent, struct upgrade *received, struct err *er
 	const char *listen = agent->config->xds.listen;
 	agent->xds_fd = received->xds_fd;
 	received->xds_fd = -1;
-	if (!*listen) {
+	if (!*listen || config_address_is_placeholder(listen)) {
 		return 0;
 	}
 	if (agent->xds_fd < 0) {
@@ -45,6 +48,7 @@ int agent_xds_open(struct agent *agent, struct upgrade *received, struct err *er
 	if (agent->xds_fd < 0) {
 		return err_wrap(err, "[xds] listen");
 	}
+	text_printf(agent->xds_address, sizeof(agent->xds_address), "%s", listen);
 	agent->xds_place = is_path(listen) ? http_socket_find(listen)
 					   : (struct http_place){ .inode = 0 };
 	const struct xds_options options = { .loop = agent->loop,
@@ -56,8 +60,21 @@ int agent_xds_open(struct agent *agent, struct upgrade *received, struct err *er
 	return 0;
 }
 
+int agent_xds_listen(struct agent *agent, struct err *err)
+{
+	const char *listen = agent->config->xds.listen;
+	struct upgrade none = { .xds_fd = -1 };
+	const char *wanted = config_address_is_placeholder(listen) ? "" : listen;
+	if (strcmp(agent->xds_address, wanted) == 0) {
+		return 0;
+	}
+	agent_xds_close(agent);
+	return agent_xds_open(agent, &none, err);
+}
+
 void agent_xds_close(struct agent *agent)
 {
+	agent->xds_address[0] = '\0';
 	xds_destroy(agent->xds);
 	agent->xds = NULL;
 	if (agent->xds_fd >= 0) {

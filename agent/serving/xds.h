@@ -14,6 +14,8 @@ struct agent;
  * listened at.
  */
 int agent_xds_open(struct agent *agent, struct upgrade *received, struct err *err) ERR_REQUIRED(3);
+/* Listens at the address of the configuration, after it has changed. 0 or BERTH_FAILED. */
+int agent_xds_listen(struct agent *agent, struct err *err) ERR_REQUIRED(2);
 /* Ends the process; removes the socket unless a successor gets it. */
 void agent_xds_close(struct agent *agent);
 /* The successor gets the socket, and starts a process of its own. */

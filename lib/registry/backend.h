@@ -210,6 +210,8 @@ struct registry_backend_ops {
 	const char *(*root)(const struct registry_backend *backend);
 	/* For people; "" while there is no session. Borrowed until the next dispatch(). */
 	const char *(*session_name)(const struct registry_backend *backend);
+	/* The server that it is connected to, "192.0.2.1:2181", or ""; NULL: always "". */
+	const char *(*server)(const struct registry_backend *backend);
 	/* As agreed with the server; the wanted one before that; 0: a session has no timeout. */
 	int (*session_timeout_ms)(const struct registry_backend *backend);
 	/*

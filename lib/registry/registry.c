@@ -226,6 +226,11 @@ const char *registry_session_name(const struct registry *registry)
 	return registry->ops->session_name(registry->backend);
 }
 
+const char *registry_server(const struct registry *registry)
+{
+	return registry->ops->server ? registry->ops->server(registry->backend) : "";
+}
+
 int registry_session_timeout_ms(const struct registry *registry)
 {
 	return registry->ops->session_timeout_ms(registry->backend);

@@ -263,6 +263,8 @@ const char *registry_state_name(enum registry_state state); /* "connected" … *
 const char *registry_url(const struct registry *registry);
 /* For people: "0x1000a8b3c4d0001", "pid 4711"; "" while there is none. */
 const char *registry_session_name(const struct registry *registry);
+/* The address of the server that it is or was connected to last, with its port; "": unknown. */
+const char *registry_server(const struct registry *registry);
 int registry_session_timeout_ms(const struct registry *registry);
 
 /*

@@ -7,8 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,6 +21,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/base/address_news.h"
+#include "agent/base/own_addresses.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sockets.h"
@@ -412,23 +412,28 @@ int fsync(int fd)
 
 /* ---- what all of them share ---- */
 
-/* The machine's addresses are the same everywhere, and no question for the kernel. */
-int getifaddrs(struct ifaddrs **ret_list)
+/* The machine's addresses are the same everywhere, never change, and no question for the kernel. */
+void __wrap_own_addresses_read(struct own_addresses *ret_addresses);
+void __wrap_own_addresses_finish(struct own_addresses *addresses);
+void __wrap_address_news_start(struct address_news *news, struct ev_loop *loop);
+
+void __wrap_own_addresses_read(struct own_addresses *ret_addresses)
 {
-	static struct sockaddr_in address = { .sin_family = AF_INET };
-	static struct ifaddrs only = {
-		.ifa_name = (char *)(uintptr_t) "eth0",
-		.ifa_flags = IFF_UP | IFF_RUNNING,
-		.ifa_addr = (struct sockaddr *)&address,
+	static struct own_address only = {
+		.interface = "eth0", .family = AF_INET, .text = "10.9.8.7", .public = true
 	};
-	address.sin_addr.s_addr = htonl(0x0a090807);
-	*ret_list = &only;
-	return 0;
+	*ret_addresses = (struct own_addresses){ .items = &only, .count = 1 };
 }
 
-void freeifaddrs(struct ifaddrs *list)
+void __wrap_own_addresses_finish(struct own_addresses *addresses)
 {
-	(void)list;
+	*addresses = (struct own_addresses){ 0 };
+}
+
+void __wrap_address_news_start(struct address_news *news, struct ev_loop *loop)
+{
+	(void)news;
+	(void)loop;
 }
 
 int setenv(const char *name, const char *value, int replace)

@@ -175,7 +175,8 @@ class Loops(AgentTest):
         agent = self.agent("agent", dns={"listen": "0.0.0.0:53", "forward": "system"})
         wrapper = self.folder / "hosted"
         words = namespace.command(self.folder / "host", "sh", "-c",
-            'ip addr add 10.9.9.9/24 dev lo && exec "$@"', "sh", agent.program)
+            'ip addr add 10.9.9.8/24 dev lo && ip addr add 10.9.9.9/24 dev lo && exec "$@"', "sh",
+            agent.program)
         wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         wrapper.chmod(0o755)
         agent.program = wrapper

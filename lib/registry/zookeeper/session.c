@@ -167,6 +167,7 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	}
 	take_addresses(zk, session->addresses);
 	registry_zk_servers_put_last(&zk->addresses, session->server);
+	snprintf(zk->server, sizeof(zk->server), "%s", session->server);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
 	/*

@@ -496,6 +496,11 @@ static const char *zk_session_name(const struct registry_backend *backend)
 	return ((const struct registry_zk *)backend)->name;
 }
 
+static const char *zk_server(const struct registry_backend *backend)
+{
+	return ((const struct registry_zk *)backend)->server;
+}
+
 static const char *zk_root(const struct registry_backend *backend)
 {
 	return ((const struct registry_zk *)backend)->root;
@@ -528,6 +533,7 @@ const struct registry_backend_ops registry_zk_ops = {
 	.reauthenticate = zk_reauthenticate,
 	.root = zk_root,
 	.session_name = zk_session_name,
+	.server = zk_server,
 	.session_timeout_ms = zk_session_timeout_ms,
 	.heard_ms = zk_heard_ms,
 };

@@ -116,6 +116,7 @@ struct registry_zk {
 	bool no_worker;          /* the last try to start one failed: `trouble` says why */
 	const char *replace_why; /* why the worker has to go, or NULL; a literal */
 	char *addresses; /* where the servers are, in the order of the next tries; NULL: unknown */
+	char server[80]; /* the last one that took us; "" before */
 	unsigned tries;  /* workers without a connection since the last one */
 	bool look_up;    /* no server was found at all these addresses: look for others */
 	int64_t restart_at_ms; /* INT64_MAX: not due */

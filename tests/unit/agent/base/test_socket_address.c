@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "agent/base/own_addresses.h"
 #include "agent/base/socket_address.h"
 
 Test(socket_address, is_numeric_and_has_a_port)
@@ -56,7 +57,7 @@ Test(socket_address, arrives_where_it_is_bound_or_behind_a_wildcard)
 		socklen_t len;
 		cr_assert(socket_address_read(&to, &len, rows[i].to), "%s", rows[i].to);
 		cr_assert(socket_address_read(&listen, &len, rows[i].listen), "%s", rows[i].listen);
-		cr_expect_eq(socket_address_arrives(&to, &listen), rows[i].arrives, "%s at %s",
+		cr_expect_eq(own_addresses_hear(&to, &listen), rows[i].arrives, "%s at %s",
 			rows[i].to, rows[i].listen);
 	}
 }

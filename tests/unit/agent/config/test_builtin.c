@@ -1,12 +1,8 @@
 /* The values that Berth finds out by itself, on a machine that the test describes. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +16,6 @@ static const char *canonical; /* NULL: no resolver knows the host */
 static unsigned lookups;
 static const char *cgroup = "";
 static const char *mounts = "";
-static bool no_interfaces;
 static int held;   /* lists of the resolver and of interfaces */
 static int opened; /* of these two files */
 static int closed;
@@ -39,7 +34,11 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 	struct addrinfo **ret_found)
 {
 	static struct addrinfo found;
-	(void)service;
+	if (hints->ai_flags & AI_NUMERICHOST) { /* of an address, which asks nobody */
+		int (*real)(const char *, const char *, const struct addrinfo *,
+			struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+		return real(node, service, hints, ret_found);
+	}
 	cr_assert_str_eq(node, host_name);
 	cr_assert(hints->ai_flags & AI_CANONNAME);
 	lookups++;
@@ -54,61 +53,12 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 
 void freeaddrinfo(struct addrinfo *found)
 {
-	(void)found;
-	held--;
-}
-
-static const struct {
-	const char *name;
-	unsigned flags;
-	const char *address; /* NULL: of no family that counts */
-} interfaces[] = {
-	{ "lo", IFF_UP | IFF_LOOPBACK, "127.0.0.1" },
-	{ "lo", IFF_UP | IFF_LOOPBACK, "::1" },
-	{ "none0", IFF_UP, NULL },
-	{ "tun0", IFF_UP, "::" },
-	{ "tun0", IFF_UP, "::1" },
-	{ "down0", 0, "10.0.0.1" },
-	{ "down0", 0, "2001:db8::1" },
-	{ "eth-0", IFF_UP, "10.0.0.2" },
-	{ "eth-0", IFF_UP, "fe80::1" },
-	{ "eth-0", IFF_UP, "2001:db8::2" },
-	{ "eth1", IFF_UP, "10.0.0.3" },
-	{ "eth1", IFF_UP, "2001:db8::3" },
-};
-enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
-
-int getifaddrs(struct ifaddrs **ret_list)
-{
-	static struct ifaddrs list[INTERFACES];
-	static struct sockaddr_storage addresses[INTERFACES];
-	if (no_interfaces) {
-		return -1;
+	void (*real)(struct addrinfo *) = dlsym(RTLD_NEXT, "freeaddrinfo");
+	if (found->ai_addr) {
+		real(found);
+	} else {
+		held--;
 	}
-	for (size_t i = 0; i < INTERFACES; i++) {
-		struct sockaddr_in *ipv4 = (void *)&addresses[i];
-		struct sockaddr_in6 *ipv6 = (void *)&addresses[i];
-		const char *text = interfaces[i].address;
-		list[i] = (struct ifaddrs){ .ifa_name = (char *)(uintptr_t)interfaces[i].name,
-			.ifa_flags = interfaces[i].flags,
-			.ifa_addr = text ? (void *)&addresses[i] : NULL,
-			.ifa_next = i + 1 < INTERFACES ? &list[i + 1] : NULL };
-		if (text) {
-			addresses[i].ss_family = strchr(text, ':') ? AF_INET6 : AF_INET;
-			inet_pton(addresses[i].ss_family, text,
-				strchr(text, ':') ? (void *)&ipv6->sin6_addr
-						  : (void *)&ipv4->sin_addr);
-		}
-	}
-	*ret_list = list;
-	held++;
-	return 0;
-}
-
-void freeifaddrs(struct ifaddrs *list)
-{
-	(void)list;
-	held--;
 }
 
 FILE *fopen(const char *path, const char *mode)
@@ -208,22 +158,6 @@ Test(config_builtin, a_short_host_name_is_the_first_label_in_lower_case)
 	free(name);
 }
 
-Test(config_builtin, an_address_is_that_of_the_first_interface_that_is_up)
-{
-	cr_expect_str_eq(value_of("berth.ip"), "10.0.0.2");
-	cr_expect_str_eq(value_of("berth.ip6"), "2001:db8::2");
-	cr_expect_str_eq(value_of("berth.ip.eth1"), "10.0.0.3");
-	cr_expect_str_eq(value_of("berth.ip.lo"), "127.0.0.1");
-	cr_expect_str_eq(value_of("berth.ip.down0"),
-		"(${berth.ip.down0}: there is no interface down0 that is up with an IPv4 address)");
-	cr_expect_not_null(strstr(value_of("berth.ip.eth"), "no interface eth "));
-	no_interfaces = true;
-	cr_expect_str_eq(value_of("berth.ip"),
-		"(${berth.ip}: no interface is up with an IPv4 address, other than loopback)");
-	cr_expect_str_eq(value_of("berth.ip6"),
-		"(${berth.ip6}: no interface is up with an IPv6 address, other than loopback)");
-}
-
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OTHER_ID "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -272,23 +206,15 @@ static void note(void *context, const char *variable, const char *value)
 
 Test(config_builtin, a_shell_has_them_as_variables)
 {
-	static const char rest[] = "BERTH_IP=10.0.0.2 BERTH_IP6=2001:db8::2 "
-				   "BERTH_CONTAINER_ID=c BERTH_IP_lo=127.0.0.1 "
-				   "BERTH_IP_eth_0=10.0.0.2 BERTH_IP_eth1=10.0.0.3 ";
 	setenv("CONTAINER_ID", "c", 1);
 	host_name = "web7";
 	canonical = "web7.example.org";
 	config_builtin_each("echo $BERTH_IP", note, NULL);
 	cr_expect_eq(lookups, 0, "a resolver is asked when the command wants it");
 	cr_expect_eq(strncmp(variables, "BERTH_HOSTNAME=web7 ", 20), 0, "%s", variables);
-	cr_expect_str_eq(variables + 20, rest);
+	cr_expect(strstr(variables, " BERTH_CONTAINER_ID=c BERTH_IP_"), "%s", variables);
 	*variables = '\0';
 	config_builtin_each("echo $BERTH_FQDN", note, NULL);
 	cr_expect_eq(strncmp(variables, "BERTH_HOSTNAME=web7 BERTH_FQDN=web7.example.org ", 48), 0,
 		"%s", variables);
-	cr_expect_str_eq(variables + 48, rest);
-	*variables = '\0';
-	no_interfaces = true;
-	config_builtin_each("", note, NULL);
-	cr_expect_str_eq(variables, "BERTH_HOSTNAME=web7 BERTH_CONTAINER_ID=c ");
 }
