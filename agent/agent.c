@@ -150,10 +150,27 @@ static void on_signal(struct agent *agent, int signal_number)
 
 /* ---- life ---- */
 
+static void on_state_change(void *context)
+{
+	struct agent *agent = context;
+	json_t *state = state_dir_json(&agent->state);
+	bool saved = json_is_true(json_object_get(state, "saved"));
+	agent_event(agent,
+		&(struct transition){ .subject = "state",
+			.from = saved ? "unsaved" : "saved",
+			.to = saved ? "saved" : "unsaved",
+			.why = json_string_value(json_object_get(state, "why")),
+			.trouble = !saved });
+	json_decref(state);
+	agent_wake(agent);
+}
+
 static int open_state(struct agent *agent, const struct upgrade *received, struct err *err)
 {
 	int code = state_dir_init(&agent->state, agent->config->agent.state_dir, received->lock_fd,
 		agent->files, err);
+	agent->state.on_change = on_state_change;
+	agent->state.context = agent;
 	if (code == BERTH_FAILED) {
 		log_warn("agent", "nothing will survive a restart: %s", err->msg);
 		err_clear(err);

@@ -93,25 +93,51 @@ static int wait_for_drain(struct cli *cli, const char *name)
 	}
 }
 
+/* An agent that keeps no state loses it all; an older one does not say. */
+static bool is_saved(const json_t *state)
+{
+	size_t index;
+	json_t *name;
+	const json_t *unsaved = json_object_get(state, "unsaved");
+	if (!json_is_false(json_object_get(state, "saved")) || !unsaved) {
+		return true;
+	}
+	json_array_foreach (unsaved, index, name) {
+		if (strcmp(json_string_value(name), "drain") == 0) {
+			return false;
+		}
+	}
+	return json_array_size(unsaved) > 0;
+}
+
 /* The end of drain and undrain: as JSON the drain as it is now. */
 static int drain_done(struct cli *cli, const char *name, const char *what)
 {
 	struct berth_failure failure;
 	struct berth_answer answer;
-	if (!cli->output.json) {
-		cli_say_done(cli, what);
-		return 0;
-	}
 	if (berth_status(cli->berth, &answer, &failure) != 0) {
 		return output_failure(&failure);
 	}
 	json_t *agent = cli_parse_take(&answer);
+	const json_t *state = json_object_get(agent, "state");
 	const json_t *drain = drain_of(agent, name);
 	json_t *none = json_pack("{s:b}", "active", 0);
-	output_json(drain ? drain : none);
+	int status = 0;
+	if (cli->output.json) {
+		output_json(drain ? drain : none);
+	} else {
+		cli_say_done(cli, what);
+	}
+	if (!is_saved(state)) {
+		failure.code = BERTH_FAILED;
+		snprintf(failure.message, sizeof(failure.message),
+			"the agent will not know of it after a restart: %s",
+			output_text(state, "why"));
+		status = output_failure(&failure);
+	}
 	json_decref(none);
 	json_decref(agent);
-	return 0;
+	return status;
 }
 
 int verb_drain(struct cli *cli)

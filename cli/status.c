@@ -47,6 +47,28 @@ static void drain_fact(const struct cli *cli, struct table *table, const json_t 
 	fact(table, "drain", TABLE_WARN, text);
 }
 
+/* Only where a restart would lose something. */
+static void state_fact(const struct cli *cli, struct table *table, const json_t *state)
+{
+	char since[32];
+	char text[768] = "not saved";
+	size_t index;
+	json_t *name;
+	if (!json_is_false(json_object_get(state, "saved"))) {
+		return;
+	}
+	json_array_foreach (json_object_get(state, "unsaved"), index, name) {
+		size_t len = strlen(text);
+		snprintf(text + len, sizeof(text) - len, "%s %s", index ? "," : ":",
+			json_string_value(name));
+	}
+	output_relative(&cli->output, since, sizeof(since), output_number(state, "since"));
+	size_t len = strlen(text);
+	snprintf(
+		text + len, sizeof(text) - len, ", since %s: %s", since, output_text(state, "why"));
+	fact(table, "state", TABLE_BAD, text);
+}
+
 static void agent_facts(const struct cli *cli, const json_t *agent)
 {
 	char duration[32];
@@ -58,6 +80,7 @@ static void agent_facts(const struct cli *cli, const json_t *agent)
 	fact(table, "agent", TABLE_PLAIN, text);
 	registry_fact(cli, table, json_object_get(agent, "registry"));
 	drain_fact(cli, table, json_object_get(agent, "drain"));
+	state_fact(cli, table, json_object_get(agent, "state"));
 	const json_t *main_process = json_object_get(agent, "main_process");
 	if (json_is_object(main_process)) {
 		bool running = json_is_true(json_object_get(main_process, "running"));

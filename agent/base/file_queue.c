@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
 
-enum { TRIES = 3 };
+enum { TRIES = 3, FIRST_PAUSE_MS = 1000, LAST_PAUSE_MS = 30000 };
 
 struct file_job {
 	struct list link; /* in the order in which they came */
@@ -22,8 +22,10 @@ struct file_job {
 	enum {
 		WAITING,
 		WORKING,
-		OVER
-	} state; /* OVER: the loop did it, and on_done is to come with `result` */
+		OVER,  /* the loop did it, and on_done is to come with `result` */
+		FAILED /* on_done has come with a failure; a pause, then it waits again */
+	} state;
+	bool failed; /* once: on_done comes only when it succeeds */
 	int tries;
 	pid_t child;
 	int report; /* from the child */
@@ -37,7 +39,9 @@ struct file_job {
 struct file_queue {
 	struct ev_loop *loop;
 	struct list jobs;
-	struct timer turn; /* begins the next jobs, and ends those that are over */
+	struct timer turn;  /* begins the next jobs, and ends those that are over */
+	struct timer pause; /* until jobs that have failed are done again */
+	int64_t pause_ms;
 	int lock_fd;
 };
 
@@ -77,17 +81,50 @@ static bool is_outdated(const struct file_job *job)
 	return false;
 }
 
+static bool has_later(const struct file_job *job)
+{
+	for (struct list *at = job->link.next; at != &job->queue->jobs; at = at->next) {
+		if (strcmp(job_at(at)->work.path, job->work.path) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* True when it stays, to be done again. */
+static bool stays(struct file_job *job, const struct err *result)
+{
+	struct file_queue *queue = job->queue;
+	if (!result->code || !job->work.again || job->cancelled || has_later(job)) {
+		return false;
+	}
+	job->state = FAILED;
+	job->result = *result;
+	job->tries = 0;
+	if (!timer_runs(&queue->pause)) {
+		queue->pause_ms = queue->pause_ms ? 2 * queue->pause_ms : FIRST_PAUSE_MS;
+		queue->pause_ms = queue->pause_ms < LAST_PAUSE_MS ? queue->pause_ms : LAST_PAUSE_MS;
+		timer_start(&queue->pause, queue->pause_ms);
+	}
+	return true;
+}
+
 static void end(struct file_job *job, const struct err *result)
 {
 	const struct err told = *result;
-	bool tells = !job->cancelled && !is_outdated(job);
+	bool tells = !job->cancelled && !is_outdated(job) && !(job->failed && result->code);
 	void (*on_done)(void *, const struct err *) = tells ? job->on_done : NULL;
 	void *context = job->context;
 	if (job->cancelled && job->work.step == FILE_PREPARE) {
 		unlink(job->work.temporary);
 	}
+	job->queue->pause_ms = result->code ? job->queue->pause_ms : 0;
 	wake(job->queue);
-	free_job(job);
+	if (stays(job, result)) {
+		job->failed = true;
+	} else {
+		free_job(job);
+	}
 	if (on_done) {
 		on_done(context, &told);
 	}
@@ -203,13 +240,32 @@ static void on_turn(void *context)
 	take_turn(context);
 }
 
+static void do_again(struct file_queue *queue)
+{
+	for (struct list *at = queue->jobs.next; at != &queue->jobs; at = at->next) {
+		struct file_job *job = job_at(at);
+		if (job->state == FAILED) {
+			err_clear(&job->result);
+			job->state = WAITING;
+		}
+	}
+}
+
+static void on_pause(void *context)
+{
+	do_again(context);
+	take_turn(context);
+}
+
 static void drop_outdated(struct file_queue *queue, const struct file_job *newest)
 {
 	struct list *next;
 	for (struct list *at = queue->jobs.next; at != &queue->jobs; at = next) {
 		struct file_job *job = job_at(at);
 		next = at->next;
-		if (job->state == WAITING && outdates(newest, job)) {
+		if ((job->state == WAITING && outdates(newest, job)) ||
+			(job->failed && job->state != WORKING &&
+				strcmp(job->work.path, newest->work.path) == 0)) {
 			free_job(job);
 		}
 	}
@@ -244,7 +300,12 @@ void file_queue_cancel(struct file_job *job)
 
 bool file_queue_is_idle(const struct file_queue *queue)
 {
-	return list_empty(&queue->jobs);
+	for (struct list *at = queue->jobs.next; at != &queue->jobs; at = at->next) {
+		if (job_at(at)->state != FAILED) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Waits for a report, and takes those that are there; false when the time is over. */
@@ -272,6 +333,7 @@ static bool take_reports(struct file_queue *queue, int64_t left_ms)
 bool file_queue_wait(struct file_queue *queue, int64_t patience_ms)
 {
 	int64_t until_ms = clock_monotonic_ms() + patience_ms;
+	do_again(queue);
 	take_turn(queue);
 	while (!file_queue_is_idle(queue) && take_reports(queue, until_ms - clock_monotonic_ms())) {
 		take_turn(queue);
@@ -291,6 +353,7 @@ struct file_queue *file_queue_create(struct ev_loop *loop)
 	queue->lock_fd = -1;
 	list_init(&queue->jobs);
 	timer_init(&queue->turn, loop, "files", on_turn, queue);
+	timer_init(&queue->pause, loop, "files that could not be written", on_pause, queue);
 	return queue;
 }
 
@@ -300,10 +363,11 @@ void file_queue_destroy(struct file_queue *queue)
 		return;
 	}
 	timer_stop(&queue->turn);
+	timer_stop(&queue->pause);
 	while (!list_empty(&queue->jobs)) {
 		struct file_job *job = job_at(queue->jobs.next);
-		log_warn("agent", "%s stays as it was: the disk did not answer in time",
-			job->work.path);
+		log_warn("agent", "%s stays as it was: %s", job->work.path,
+			job->state == FAILED ? job->result.msg : "the disk did not answer in time");
 		if (job->state == WORKING) {
 			/* Its pipe is open, so it lives, and the number is its own. */
 			kill(job->child, SIGKILL);

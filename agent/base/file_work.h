@@ -62,6 +62,7 @@ struct file_work {
 	/* COMMIT of a block: the file that its new one was made from, or the work fails. */
 	struct file_version version;
 	bool passing; /* no loss in a power cut: in place is enough, the disk may come later */
+	bool again;   /* after a failure the queue does it again until it succeeds */
 };
 
 /*

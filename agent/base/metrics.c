@@ -66,6 +66,8 @@ static const struct family families[METRIC_COUNT] = {
 		"How often the main process was started again.", COUNTER, { NULL }, { 0 } },
 	[METRIC_LOG_LOST] = { "berth_log_lines_lost_total",
 		"Lines of the log that stderr did not take.", COUNTER, { NULL }, { 0 } },
+	[METRIC_STATE_SAVED] = { "berth_state_saved",
+		"1 while all that a restart needs is in state_dir.", GAUGE, { NULL }, { 0 } },
 	[METRIC_CHECK_UP] = { "berth_check_up", "1 while the check is up.", GAUGE, { "check" },
 		{ 0 } },
 	[METRIC_CHECK_WARNING] = { "berth_check_warning", "1 while the check is up with a warning.",

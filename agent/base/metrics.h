@@ -31,6 +31,7 @@ enum metric {
 	METRIC_RELOAD_TIME,    /* of the last good one */
 	METRIC_MAIN_RESTARTS,
 	METRIC_LOG_LOST,
+	METRIC_STATE_SAVED,
 	METRIC_CHECK_UP,            /* check */
 	METRIC_CHECK_WARNING,       /* check */
 	METRIC_CHECK_OVERDUE,       /* check */

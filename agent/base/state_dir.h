@@ -3,7 +3,8 @@
  *
  * A directory that cannot be used (read-only, full) is not fatal: loads find nothing and saves say
  * why. A load blocks for the disk; a save is done by a child, in the order of calls for a name, and
- * what has begun outlives an agent that is killed.
+ * what has begun outlives an agent that is killed. A document that could not be saved, because the
+ * disk is full for instance, is saved later by itself.
  */
 #ifndef AGENT_BASE_STATE_DIR_H
 #define AGENT_BASE_STATE_DIR_H
@@ -14,10 +15,17 @@
 #include "agent/base/file_queue.h"
 #include "lib/base/err.h"
 
+struct state_document;
+
 struct state_dir {
 	char *path;
 	struct file_queue *files;
-	int lock_fd; /* -1 when there is no lock */
+	int lock_fd;         /* -1 when there is no lock */
+	struct err unusable; /* why there is none */
+	struct state_document *documents;
+	double since;                     /* by the wall clock: all is saved, or not all */
+	void (*on_change)(void *context); /* one is not saved any more, or again; NULL: nobody */
+	void *context;
 };
 
 /*
@@ -36,12 +44,25 @@ void state_dir_finish(struct state_dir *directory);
 bool state_dir_usable(const struct state_dir *directory);
 
 /*
+ * "path", "saved": all documents would survive, "unsaved": the names of those that would not, "why"
+ * and "since"; new reference. A document that the disk has not taken for some seconds counts as
+ * unsaved.
+ */
+json_t *state_dir_json(const struct state_dir *directory);
+
+/* The same as one word. */
+bool state_dir_saved(const struct state_dir *directory);
+
+/*
  * The document `name`, new reference; NULL when there is none (err clear) or when it is damaged
  * (err says how).
  */
 json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err)
 	ERR_REQUIRED(3);
-/* How a save ended: err->code is 0 or BERTH_FAILED. */
+/*
+ * How a save ended: err->code is 0 or BERTH_FAILED. After a failure it comes once more when the
+ * document has been saved after all.
+ */
 typedef void state_dir_on_done(void *context, const struct err *err);
 
 /*

@@ -17,6 +17,7 @@ struct bridge_book {
 	json_t *parents; /* path -> [container, node_id] */
 	json_t *saved;   /* the paths, as the disk has them */
 	json_t *saving;  /* on its way there; NULL: nothing is */
+	json_t *unsaved; /* which failed; it is saved again */
 	bool changed;    /* since the save that is under way began */
 	bool impatient;  /* the disk failed, or takes too long: nothing waits for it */
 	struct timer patience;
@@ -67,6 +68,7 @@ void bridge_book_destroy(struct bridge_book *book)
 	json_decref(book->parents);
 	json_decref(book->saved);
 	json_decref(book->saving);
+	json_decref(book->unsaved);
 	free(book);
 }
 
@@ -110,12 +112,20 @@ static void on_done(void *context, const struct err *err)
 			err->msg);
 	}
 	book->impatient = err->code != 0;
+	/* The success of what has failed comes later, if nothing newer is on its way. */
+	json_t *content = book->saving ? book->saving : book->unsaved;
 	if (!err->code) {
 		json_decref(book->saved);
-		book->saved = json_incref(book->saving);
+		book->saved = json_incref(content);
 	}
+	json_incref(content);
 	json_decref(book->saving);
+	json_decref(book->unsaved);
 	book->saving = NULL;
+	book->unsaved = err->code ? content : NULL;
+	if (!err->code) {
+		json_decref(content);
+	}
 	if (book->changed) {
 		save(book);
 	}

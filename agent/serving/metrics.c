@@ -101,6 +101,7 @@ void agent_metrics_update(struct agent *agent)
 		agent->reloaded > 0 ? agent->reloaded : agent->started);
 	metrics_add(metrics, METRIC_MAIN_RESTARTS, "", "", 0);
 	metrics_set(metrics, METRIC_LOG_LOST, "", (double)log_lost());
+	metrics_set(metrics, METRIC_STATE_SAVED, "", state_dir_saved(&agent->state));
 	for (size_t i = 0; i < agent->component_count; i++) {
 		update_component(agent, agent->components[i]);
 	}

@@ -24,6 +24,7 @@ FAMILIES = {
     "berth_config_last_reload_success_timestamp_seconds": ("gauge", set()),
     "berth_main_process_restarts_total": ("counter", set()),
     "berth_log_lines_lost_total": ("counter", set()),
+    "berth_state_saved": ("gauge", set()),
     "berth_check_up": ("gauge", {"check"}),
     "berth_check_warning": ("gauge", {"check"}),
     "berth_check_overdue": ("gauge", {"check"}),

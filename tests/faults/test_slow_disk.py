@@ -125,7 +125,8 @@ class Hanging(HangingTest):
     def test_an_order_to_drain_is_answered_when_it_is_saved_or_after_a_while(self):
         self.hang()
         result = berth("--socket", self.agent.socket, "drain", "--reason", "disk")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("after a restart: the disk has not taken it yet", result.stderr)
         self.assertIn("its change is not on the disk yet", self.agent.read_log())
         self.assertTrue(self.agent.status()["drain"]["active"])
 
