@@ -6,6 +6,7 @@ start the agent ended.
 Source: tracker #45, item B.9; registrator and nomad have the same questions in their trackers
 """
 
+import json
 import re
 import unittest
 
@@ -247,6 +248,44 @@ class Change(OwnAddress):
         self.network.wait_for(8953, "10.0.3.17")
         wait_until((self.folder / "out-10.0.3.17").exists, "the output is written")
         wait_until(lambda: agent.get("/ready").status == 200, "it is ready")
+
+    def test_the_records_of_containers_and_other_schemes_follow(self):
+        containers = self.folder / "containers"
+        containers.mkdir()
+        host = self.network.enter(self.agent("host", bridge={"containers": containers},
+            component={"path": "/services/other", "znode": "ephemeral"},
+            **{"dialect binder": {"type": "registrar", "domain": "web.example.org",
+                    "host_name": "h1", "host_type": "host"},
+                "container *": {"allow": "/users/joe/**", "attribute.yarn:ip": "${berth.ip}"}}))
+        host.start()
+        (containers / "c1").mkdir()
+        inner = containers / "c1" / "registry"
+        wait_until(inner.is_dir, "the host's agent has taken the container up")
+        web = self.agent("web", registry=f"dir:{inner}")
+        web.write_config(web.component())
+        web.start().wait_state("registered")
+        wait_until(lambda: "waits for an address" in host.get("/v1/bridge").body.decode(),
+            "its record waits")
+        self.network.interface("eth0", "10.0.3.17/24")
+        for address in ("10.0.3.17", "10.0.3.44"):
+            wait_until(lambda: (self.in_registry() or {}).get("yarn:ip") == address,
+                f"the container's record has {address}")
+            wait_until(lambda: self.host_record() == address, f"the host record has {address}")
+            self.network.ip("addr flush dev eth0", "addr add 10.0.3.44/24 dev eth0")
+
+    def host_record(self):
+        """The address that Registrar's scheme has, in the node of the reversed domain."""
+        for file in (self.folder / "registry").glob("org/example/web/h1/_record"):
+            return json.loads(file.read_text())["address"]
+        return None
+
+    def test_a_main_process_runs_and_stops_while_its_component_waits(self):
+        agent = self.web()
+        agent.command = ["sleep", "1000"]
+        agent.start()
+        wait_until(lambda: agent.status()["main_process"]["running"], "the program runs")
+        self.assertEqual(agent.get("/ready").status, 503)
+        self.assertEqual(agent.stop(), 128 + 15)
 
     def test_without_netlink_it_looks_once_in_a_while_and_says_so(self):
         self.network.interface("eth0", "10.0.3.17/24")
