@@ -50,6 +50,7 @@
 #include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
 #include "lib/program/log_writer.h"
+#include "lib/program/print_end.h"
 
 enum {
 	LARGE_BYTES = 64 * 1024,
@@ -532,10 +533,10 @@ int agent_main(int argc, char **argv)
 	open_standard_files();
 	struct command_line line = command_line_parse(argc, argv);
 	if (line.action == COMMAND_LINE_EXIT) {
-		return line.exit_status;
+		return print_end(line.exit_status);
 	}
 	if (line.action == COMMAND_LINE_RUN) {
 		return run_with(&line, argv);
 	}
-	return line.action == COMMAND_LINE_CONVERT ? convert(&line) : inspect(&line);
+	return line.action == COMMAND_LINE_CONVERT ? convert(&line) : print_end(inspect(&line));
 }

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "lib/program/memory.h"
+#include "lib/program/print_end.h"
 #include "lib/registry/registry.h"
 
 /* ---- help ---- */
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
 	int status = options_parse(argc, argv, accepted_options(argc, argv), &cli.options);
 	if (status == 0) {
 		output_init(&cli.output, cli.options.json);
-		status = output_finish(run(&cli));
+		status = print_end(run(&cli));
 	}
 	free(cli.options.operands);
 	return status;

@@ -200,18 +200,6 @@ void output_progress_end(const struct output *output)
 	output_progress_text(output, "");
 }
 
-int output_finish(int status)
-{
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		/* It is not worth a message when the reader has seen enough. */
-		if (errno != EPIPE) {
-			fprintf(stderr, "berth: cannot write: %s\n", strerror(errno));
-		}
-		return status ? status : EXIT_FAILURE;
-	}
-	return status;
-}
-
 bool output_wait(int fd, int timeout_ms)
 {
 	struct pollfd files[] = { { STDOUT_FILENO, 0, 0 }, { fd, POLLIN, 0 } };

@@ -60,9 +60,6 @@ void output_progress(const struct output *output, size_t visited, size_t matches
 void output_progress_text(const struct output *output, const char *text);
 void output_progress_end(const struct output *output);
 
-/* The exit status when all is done: 1 when stdout could not take it all. */
-int output_finish(int status);
-
 /*
  * Waits until `fd` can be read (-1: none), the reader of standard output has gone, as head does, or
  * so many milliseconds are over (-1: for ever). True when the reader has gone.

@@ -12,6 +12,7 @@
 #include "lib/base/path.h"
 #include "lib/client/open.h"
 #include "lib/program/memory.h"
+#include "lib/program/print_end.h"
 #include "xds/cage.h"
 #include "xds/dump.h"
 #include "xds/listen.h"
@@ -207,10 +208,10 @@ static int take_option(struct options *options, int option, const char *value)
 		return status;
 	case OPTION_HELP:
 		fputs(help, stdout);
-		exit(EXIT_SUCCESS);
+		exit(print_end(EXIT_SUCCESS));
 	case OPTION_VERSION:
 		puts("berth-xds " BERTH_VERSION);
-		exit(EXIT_SUCCESS);
+		exit(print_end(EXIT_SUCCESS));
 	default:
 		return USAGE; /* getopt has printed why */
 	}
@@ -334,7 +335,7 @@ int main(int argc, char **argv)
 		.max_streams = options.streams < files ? options.streams : files };
 	struct world *world = world_create(&world_options);
 	if (options.dump) {
-		status = dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS);
+		status = print_end(dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS));
 	} else {
 		struct shares *shares = shares_create(server_connections_max());
 		status = serve(berth, world, shares, &options);
