@@ -16,6 +16,9 @@ static enum table_colour colour_of(const char *state)
 		{ "refused", TABLE_BAD },
 		{ "conflict", TABLE_BAD },
 		{ "failed", TABLE_BAD },
+		{ "stalled", TABLE_BAD },
+		{ "served", TABLE_PLAIN },
+		{ "empty", TABLE_DIM },
 	};
 	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); i++) {
 		if (strcmp(state, colours[i].state) == 0) {
@@ -30,7 +33,7 @@ static void state_cells(const struct cli *cli, struct table *table, const json_t
 	char since[32];
 	const char *state = output_text(item, "state");
 	output_relative(&cli->output, since, sizeof(since), output_number(item, "since"));
-	table_cell(table, strcmp(state, "served") == 0 ? TABLE_PLAIN : colour_of(state), state);
+	table_cell(table, colour_of(state), state);
 	table_cell(table, TABLE_DIM, since);
 }
 
@@ -53,13 +56,20 @@ static void container_rows(const struct cli *cli, struct table *table, const jso
 	table_cell(table, TABLE_PLAIN, "");
 	state_cells(cli, table, container);
 	if (*output_text(container, "why")) {
-		table_line(table, TABLE_BAD, output_text(container, "why"));
+		table_line(table, colour_of(output_text(container, "state")),
+			output_text(container, "why"));
 	}
 	json_array_foreach (json_object_get(container, "records"), index, record) {
 		record_row(cli, table, record);
 	}
 	if (json_is_true(json_object_get(container, "more"))) {
 		table_line(table, TABLE_WARN, "there is more in its registry than is looked at");
+	}
+	if (json_is_true(json_object_get(container, "unbounded"))) {
+		table_line(table, TABLE_WARN, "its registry/ is not a file system of its own");
+	}
+	if (json_is_true(json_object_get(container, "unsafe"))) {
+		table_line(table, TABLE_WARN, "its registry/ is mounted without nosuid or nodev");
 	}
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
+
 static void fact(struct table *table, const char *name, enum table_colour colour, const char *text)
 {
 	table_cell(table, TABLE_DIM, name);
@@ -69,6 +71,39 @@ static void state_fact(const struct cli *cli, struct table *table, const json_t 
 	fact(table, "state", TABLE_BAD, text);
 }
 
+/* "2 served, 1 empty". */
+static void counts_text(char *out, size_t size, const json_t *counts, const char *none)
+{
+	const char *word;
+	json_t *count;
+	text_printf(out, size, "%s", json_object_size(counts) ? "" : none);
+	json_object_foreach ((json_t *)counts, word, count) {
+		size_t used = strlen(out);
+		text_printf(out + used, size - used, "%s%lld %s", used ? ", " : "",
+			(long long)json_integer_value(count), word);
+	}
+}
+
+static void bridge_fact(struct table *table, const json_t *bridge)
+{
+	char containers[256];
+	char records[256];
+	char text[600];
+	if (!json_is_object(bridge)) {
+		return;
+	}
+	bool served = strcmp(output_text(bridge, "state"), "served") == 0;
+	const json_t *counts = json_object_get(bridge, "records");
+	bool trouble = json_object_get(counts, "refused") || json_object_get(counts, "conflict") ||
+		json_object_get(counts, "failed");
+	counts_text(containers, sizeof(containers), json_object_get(bridge, "containers"), "none");
+	counts_text(records, sizeof(records), counts, "none");
+	fact(table, "bridge", TABLE_PLAIN, output_text(bridge, "directory"));
+	text_printf(text, sizeof(text), served ? "containers: %s; records: %s" : "away", containers,
+		records);
+	fact(table, "", served && !trouble ? TABLE_GOOD : TABLE_BAD, text);
+}
+
 static void agent_facts(const struct cli *cli, const json_t *agent)
 {
 	char duration[32];
@@ -79,6 +114,7 @@ static void agent_facts(const struct cli *cli, const json_t *agent)
 		output_text(agent, "version"), output_number(agent, "pid"), duration);
 	fact(table, "agent", TABLE_PLAIN, text);
 	registry_fact(cli, table, json_object_get(agent, "registry"));
+	bridge_fact(table, json_object_get(agent, "bridge"));
 	drain_fact(cli, table, json_object_get(agent, "drain"));
 	state_fact(cli, table, json_object_get(agent, "state"));
 	const json_t *main_process = json_object_get(agent, "main_process");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ static int open_directory(struct looks *looks, struct err *err)
 {
 	looks->fd = open(looks->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (looks->fd < 0 && errno == ENOENT) {
-		if (mkdir(looks->path, 0755) != 0 && errno != EEXIST) {
+		if (mkdir(looks->path, 0700) != 0 && errno != EEXIST) {
 			return err_set_errno(
 				err, BERTH_FAILED, errno, "cannot make %s", looks->path);
 		}
@@ -365,6 +366,14 @@ static bool is_local(int fd)
 	return known;
 }
 
+/* Users of the host get no rights from a program or a device in it. */
+static bool is_safe_mount(int fd)
+{
+	struct statvfs status;
+	return fstatvfs(fd, &status) != 0 ||
+		(status.f_flag & (ST_NOSUID | ST_NODEV)) == (ST_NOSUID | ST_NODEV);
+}
+
 /* registry/ as it is now: a file system may have been mounted there since. -1: `mistake` says why.
  */
 static int open_registry(struct look *look, int fd, const struct stat *subdirectory)
@@ -388,6 +397,7 @@ static int open_registry(struct look *look, int fd, const struct stat *subdirect
 	look->registry_device = status.st_dev;
 	look->hands_owners = is_local(registry_fd);
 	look->result |= status.st_dev == subdirectory->st_dev ? LOOKER_UNBOUNDED : 0;
+	look->result |= is_safe_mount(registry_fd) ? 0 : LOOKER_UNSAFE;
 	return registry_fd;
 }
 

@@ -23,6 +23,7 @@ struct transition {
 	/* an attempt that may repeat: a repetition counts instead of making a line of its own */
 	bool retry;
 	bool unlogged; /* for the history alone */
+	bool limited;  /* its cause has a rate of lines of its own */
 };
 
 struct history;

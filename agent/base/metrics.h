@@ -26,9 +26,11 @@ enum metric {
 	METRIC_DRAINING,           /* component */
 	METRIC_DIALECT_REGISTERED, /* dialect */
 	METRIC_BRIDGE_CONTAINERS,
-	METRIC_BRIDGE_RECORDS, /* state */
-	METRIC_RELOAD_OK,      /* the last one */
-	METRIC_RELOAD_TIME,    /* of the last good one */
+	METRIC_BRIDGE_RECORDS,     /* state */
+	METRIC_BRIDGE_REGISTERED,  /* container */
+	METRIC_BRIDGE_TRANSITIONS, /* container, to */
+	METRIC_RELOAD_OK,          /* the last one */
+	METRIC_RELOAD_TIME,        /* of the last good one */
 	METRIC_MAIN_RESTARTS,
 	METRIC_LOG_LOST,
 	METRIC_STATE_SAVED,

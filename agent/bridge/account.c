@@ -4,9 +4,16 @@
 #include <stdlib.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/text.h"
 
-void bridge_accounts_init(struct bridge_accounts *accounts)
+enum { WHY_BYTES = 512 };
+
+void bridge_accounts_init(struct bridge_accounts *accounts,
+	void (*on_event)(void *context, const struct bridge_event *event), void *context)
 {
+	*accounts = (struct bridge_accounts){
+		.lines = LOG_RATE_OF_ALL, .on_event = on_event, .context = context
+	};
 	list_init(&accounts->all);
 	accounts->by_container = allocated(json_object());
 }
@@ -30,6 +37,7 @@ struct bridge_account *bridge_accounts_refer(
 	if (!account) {
 		account = allocate_zeroed(1, sizeof(*account));
 		account->container = allocate_text(container);
+		account->lines.all = &accounts->lines;
 		list_init(&account->posts);
 		list_init(&account->parents);
 		list_append(&accounts->all, &account->link);
@@ -38,6 +46,22 @@ struct bridge_account *bridge_accounts_refer(
 	}
 	account->references++;
 	return account;
+}
+
+void bridge_accounts_report(const struct bridge_accounts *accounts, struct bridge_account *account,
+	const struct bridge_event *event)
+{
+	char why[WHY_BYTES];
+	unsigned left_out = 0;
+	struct bridge_event told = *event;
+	told.container = account->container;
+	told.counts_only = !log_rate_allows(&account->lines, &left_out);
+	if (left_out) {
+		text_printf(why, sizeof(why), "%s (%u lines before it are left out)", event->why,
+			left_out);
+		told.why = why;
+	}
+	accounts->on_event(accounts->context, &told);
 }
 
 void bridge_accounts_release(struct bridge_accounts *accounts, struct bridge_account *account)

@@ -7,9 +7,11 @@
 #define AGENT_BRIDGE_ACCOUNT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/base/list.h"
+#include "lib/program/log_rate.h"
 
 struct bridge_account {
 	struct list link;
@@ -20,14 +22,29 @@ struct bridge_account {
 	size_t post_bytes; /* of their records */
 	size_t leaving;    /* posts that the container has given up */
 	struct list parents;
+	struct log_rate lines; /* of log and history */
+};
+
+/* A change of a container's state, or of that of one of its records. */
+struct bridge_event {
+	const char *container;
+	const char *path; /* NULL: the container's own */
+	const char *from;
+	const char *to;
+	const char *why;
+	bool counts_only; /* the container causes too many: it is for the metrics alone */
 };
 
 struct bridge_accounts {
 	struct list all;
 	json_t *by_container; /* name -> the account's address */
+	struct log_rate lines;
+	void (*on_event)(void *context, const struct bridge_event *event);
+	void *context;
 };
 
-void bridge_accounts_init(struct bridge_accounts *accounts);
+void bridge_accounts_init(struct bridge_accounts *accounts,
+	void (*on_event)(void *context, const struct bridge_event *event), void *context);
 /* Once nobody refers to an account. */
 void bridge_accounts_finish(struct bridge_accounts *accounts);
 
@@ -37,6 +54,9 @@ struct bridge_account *bridge_accounts_find(
 /* The container's account, with one reference more. */
 struct bridge_account *bridge_accounts_refer(
 	struct bridge_accounts *accounts, const char *container);
+/* Reports a change; those beyond the container's rate for the metrics alone. */
+void bridge_accounts_report(const struct bridge_accounts *accounts, struct bridge_account *account,
+	const struct bridge_event *event);
 /* The last reference takes the account with it. */
 void bridge_accounts_release(struct bridge_accounts *accounts, struct bridge_account *account);
 

@@ -118,7 +118,6 @@ static struct bridge_container *find_id(const struct bridge *bridge, uint64_t id
 
 static void remove_at(struct bridge *bridge, size_t at)
 {
-	log_info("bridge", "container %s has gone", bridge_container_name(bridge->containers[at]));
 	bridge_container_destroy(bridge->containers[at], true);
 	memmove(bridge->containers + at, bridge->containers + at + 1,
 		(--bridge->count - at) * sizeof(*bridge->containers));
@@ -173,7 +172,6 @@ static void add(struct bridge *bridge, const struct entry *entry)
 		}
 	}
 	bridge->containers[bridge->count++] = container;
-	log_info("bridge", "container %s", entry->name);
 }
 
 /* A subdirectory that was removed and made again is another container. */
@@ -435,6 +433,12 @@ static bool session_is_saved(void *context)
 	return environment->session_is_saved(environment->context);
 }
 
+static void on_event_of_container(void *context, const struct bridge_event *event)
+{
+	const struct bridge_environment *environment = &((struct bridge *)context)->environment;
+	environment->on_event(environment->context, event);
+}
+
 static bool is_taken(void *context, const char *path)
 {
 	const struct bridge_environment *environment = &((struct bridge *)context)->environment;
@@ -487,6 +491,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		.inherited = environment->inherited,
 		.session_is_saved = session_is_saved,
 		.is_taken = is_taken,
+		.on_event = on_event_of_container,
 		.on_change = on_publish_change,
 		.context = bridge,
 	};
@@ -629,6 +634,27 @@ size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t 
 size_t bridge_containers(const struct bridge *bridge)
 {
 	return bridge->count;
+}
+
+bool bridge_has_container(const struct bridge *bridge, const char *name)
+{
+	return find(bridge, name) < bridge->count;
+}
+
+bool bridge_is_away(const struct bridge *bridge)
+{
+	return bridge->away;
+}
+
+void bridge_each_container(const struct bridge *bridge,
+	void (*visit)(void *context, const char *name, const char *state, size_t registered),
+	void *context)
+{
+	for (size_t i = 0; i < bridge->count; i++) {
+		const struct bridge_container *container = bridge->containers[i];
+		visit(context, bridge_container_name(container), bridge_container_state(container),
+			bridge_container_registered(container));
+	}
 }
 
 void bridge_each_count(const struct bridge *bridge,

@@ -23,6 +23,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "agent/bridge/account.h"
 #include "agent/bridge/book.h"
 #include "agent/bridge/looker.h"
 #include "agent/bridge/socket.h"
@@ -49,6 +50,8 @@ struct bridge_environment {
 	/* As bridge_publish_environment. */
 	bool (*session_is_saved)(void *context);
 	bool (*is_taken)(void *context, const char *path);
+	/* A container or one of its records changed its state. */
+	void (*on_event)(void *context, const struct bridge_event *event);
 	/* Something changed: bridge_proceed() is to follow. From the loop only. */
 	void (*on_change)(void *context);
 	void *context;
@@ -84,8 +87,15 @@ size_t bridge_pass_abandoned(struct bridge *bridge, struct bridge_abandoned **re
 size_t bridge_pass_owners(struct bridge *bridge, struct bridge_owner_file **ret_files);
 size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max);
 
-/* For metrics. */
+/* For metrics and the agent's status. */
 size_t bridge_containers(const struct bridge *bridge);
+bool bridge_has_container(const struct bridge *bridge, const char *name);
+/* The directory of containers cannot be used. */
+bool bridge_is_away(const struct bridge *bridge);
+/* Calls `visit` for each container, with the number of its registered records. */
+void bridge_each_container(const struct bridge *bridge,
+	void (*visit)(void *context, const char *name, const char *state, size_t registered),
+	void *context);
 /* Calls `visit` for each state that a record can have, with the number of records in it. */
 void bridge_each_count(const struct bridge *bridge,
 	void (*visit)(void *context, const char *state, size_t count), void *context);

@@ -36,7 +36,6 @@ enum {
 	ENTRIES_PER_RECORD = 16,
 	UNSEEN_AGAIN_MS = 1000, /* after we lacked descriptors or memory to look */
 	MORE_CLAIMS = 64,       /* records beyond the allowed number that are named as refused */
-	LOG_BURST = 8,          /* refusals in the log, and then one a second */
 };
 
 struct bridge_container {
@@ -45,8 +44,12 @@ struct bridge_container {
 	uint64_t id;
 	uint64_t device; /* of its subdirectory */
 	uint64_t inode;
+	struct bridge_account *account;
 	char mistake[300]; /* why it is not served; "" */
-	bool unbounded;    /* registry/ shares the file system, and the log says so */
+	bool unbounded;    /* registry/ shares the file system */
+	bool unsafe;  /* registry/ lacks a mount option that keeps programs and devices harmless */
+	bool doubted; /* the log says so */
+	const char *state; /* for people */
 	double since;      /* wall clock */
 	struct bridge_listener listener;
 	const struct config_container *policy;
@@ -60,7 +63,6 @@ struct bridge_container {
 	bool partial; /* the last walk met a bound */
 
 	double tokens; /* writes */
-	double log_tokens;
 	int64_t tokens_at_ms;
 
 	bool known;      /* it has been looked at, or the looker stalled at it */
@@ -88,21 +90,56 @@ struct bridge_container {
 	size_t events;
 };
 
+/* ---- what people want to know ---- */
+
+/* `path`: of a record; NULL: of the container itself. */
+static void report(const struct bridge_container *container, const char *path, const char *from,
+	const char *to, const char *why)
+{
+	const struct bridge_event event = { .path = path, .from = from, .to = to, .why = why };
+	bridge_accounts_report(bridge_publish_accounts(container->environment.publish),
+		container->account, &event);
+}
+
+static const char *state_of(const struct bridge_container *container)
+{
+	bool stalled = container->stalled_since_ms != 0 && container->stall_limit_at_ms != 0;
+	return stalled                           ? "stalled"
+		: *container->mistake            ? "refused"
+		: container->muted_until_ms != 0 ? "throttled"
+		: container->claim_count == 0    ? "empty"
+						 : "served";
+}
+
+static const char *why_of(const struct bridge_container *container)
+{
+	return *container->mistake               ? container->mistake
+		: container->muted_until_ms != 0 ? "it changes its registry too fast: it is looked "
+						   "at five times a second"
+		: container->claim_count == 0    ? "no process of it holds a record"
+						 : "";
+}
+
+static void note_state(struct bridge_container *container)
+{
+	const char *state = state_of(container);
+	if (strcmp(state, container->state) != 0) {
+		report(container, NULL, container->state, state, why_of(container));
+		container->state = state;
+		container->since = clock_wall_s();
+	}
+}
+
 /* ---- events ---- */
 
 /* The watches go, and with them the events; looks at intervals take their place. */
 static void mute(struct bridge_container *container, int64_t now_ms)
 {
-	if (container->log_tokens >= 1) {
-		container->log_tokens -= 1;
-		log_warn("bridge",
-			"container %s changes its registry too fast: looking %d times a second",
-			container->name, 1000 / MUTE_RESYNC_MS);
-	}
 	container->muted_until_ms = now_ms + MUTE_MS;
 	container->resync_at_ms = now_ms + MUTE_RESYNC_MS;
 	container->dirty = false;
 	bridge_looker_forget(container->environment.looker, container->id);
+	note_state(container);
 }
 
 void bridge_container_on_event(
@@ -142,8 +179,10 @@ struct bridge_container *bridge_container_create(
 	container->since = clock_wall_s();
 	container->by_path = allocated(json_object());
 	container->tokens_at_ms = clock_monotonic_ms();
-	container->log_tokens = LOG_BURST;
 	list_init(&container->claims);
+	container->account = bridge_accounts_refer(
+		bridge_publish_accounts(environment->publish), name);
+	container->state = "absent";
 	bridge_listener_inherit(&container->listener, environment->http, name, environment->sockets,
 		environment->socket_count);
 	return container;
@@ -170,6 +209,9 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 	if (!container) {
 		return;
 	}
+	if (gone && strcmp(container->state, "absent") != 0) {
+		report(container, NULL, container->state, "gone", "its subdirectory has gone");
+	}
 	while (!list_empty(&container->claims)) {
 		struct bridge_claim *claim = LIST_ITEM(
 			container->claims.next, struct bridge_claim, link);
@@ -182,6 +224,8 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 	bridge_looker_forget(container->environment.looker, container->id);
 	bridge_listener_finish(&container->listener);
 	json_decref(container->by_path);
+	bridge_accounts_release(
+		bridge_publish_accounts(container->environment.publish), container->account);
 	free(container->name);
 	free(container);
 }
@@ -240,20 +284,18 @@ static void refill(struct bridge_container *container, int64_t now_ms)
 	container->tokens_at_ms = now_ms;
 	container->tokens += passed_s * rate;
 	container->tokens = container->tokens > rate ? rate : container->tokens;
-	container->log_tokens += passed_s;
-	container->log_tokens = container->log_tokens > LOG_BURST ? LOG_BURST
-								  : container->log_tokens;
 }
 
 static void refuse(struct bridge_container *container, struct bridge_claim *claim,
 	enum bridge_claim_state state, const char *why)
 {
+	const char *from = claim->state == BRIDGE_CLAIM_NEW ? "absent"
+		: claim->state == BRIDGE_CLAIM_HELD         ? "registered"
+							    : bridge_claim_state_name(claim->state);
 	release(container, claim, why);
 	claim->changed = true; /* if it is accepted one day */
-	if (bridge_claim_set_state(claim, state, why) && container->log_tokens >= 1) {
-		container->log_tokens -= 1;
-		log_warn("bridge", "container %s: the record at %s is not registered: %s",
-			container->name, claim->path, why);
+	if (bridge_claim_set_state(claim, state, why)) {
+		report(container, claim->path, from, bridge_claim_state_name(state), why);
 	}
 }
 
@@ -595,8 +637,8 @@ static void take_result(struct bridge_container *container, struct wire_frame *f
 	container->more += wire_get_number(frame);
 	container->look_took_ns = (int64_t)wire_get_number(frame);
 	text_printf(container->mistake, sizeof(container->mistake), "%s", wire_get_text(frame));
-	if (*container->mistake && strcmp(before, container->mistake) != 0) {
-		log_warn("bridge", "container %s: %s", container->name, container->mistake);
+	if (*container->mistake && *before && strcmp(before, container->mistake) != 0) {
+		report(container, NULL, container->state, "refused", container->mistake);
 	}
 }
 
@@ -661,12 +703,34 @@ static void plan_resync(struct bridge_container *container, int64_t now_ms)
 				       : RESYNC_MS);
 }
 
+/*
+ * Once it has a record: its directory is there before a file system is mounted on it, and before
+ * the container starts.
+ */
+static void doubt_mount(struct bridge_container *container)
+{
+	bool doubtful = container->unbounded || container->unsafe;
+	if (doubtful && !container->doubted && container->claim_count > 0) {
+		log_limited(&container->account->lines, LOG_LEVEL_WARN, "bridge",
+			"container %s: registry/ is %s%s%s", container->name,
+			container->unbounded ? "not a file system of its own: a container that "
+					       "fills it fills the host's"
+					     : "",
+			container->unbounded && container->unsafe ? ", and it is " : "",
+			container->unsafe ? "mounted without nosuid or nodev: its root can leave a "
+					    "program or a device for users of the host"
+					  : "");
+		container->doubted = true;
+	} else if (!doubtful) {
+		container->doubted = false;
+	}
+}
+
 static void note_walk(struct bridge_container *container, int64_t now_ms)
 {
 	bool partial = container->looked & LOOKER_PARTIAL;
-	bool unbounded = container->looked & LOOKER_UNBOUNDED;
 	if (partial && !container->partial) {
-		log_warn("bridge",
+		log_limited(&container->account->lines, LOG_LEVEL_WARN, "bridge",
 			"container %s has more than %d files and directories in its registry: "
 			"those beyond are not looked at",
 			container->name,
@@ -674,14 +738,10 @@ static void note_walk(struct bridge_container *container, int64_t now_ms)
 				ENTRIES_PER_RECORD *
 					(container->policy ? container->policy->max_records : 0));
 	}
-	if (unbounded && !container->unbounded) {
-		log_warn("bridge",
-			"container %s: registry/ is not a file system of its own; a container that "
-			"fills it fills the host's",
-			container->name);
-	}
 	container->partial = partial;
-	container->unbounded = unbounded;
+	container->unbounded = container->looked & LOOKER_UNBOUNDED;
+	container->unsafe = container->looked & LOOKER_UNSAFE;
+	doubt_mount(container);
 	container->incomplete = container->looked & LOOKER_INCOMPLETE;
 	plan_resync(container, now_ms);
 }
@@ -696,7 +756,6 @@ static int64_t rest_ms(const struct bridge_container *container)
 static void end_stall(struct bridge_container *container, int64_t now_ms)
 {
 	if (container->stalled_since_ms != 0) {
-		log_info("bridge", "container %s answers again", container->name);
 		container->stalled_since_ms = 0;
 		container->stall_limit_at_ms = 0;
 		container->stall_forgotten_at_ms = now_ms + STALL_FORGOTTEN_MS;
@@ -723,6 +782,7 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 	decide_all(container, now_ms);
 	plan_next_look(container, now_ms);
 	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container));
+	note_state(container);
 	return true;
 }
 
@@ -735,7 +795,6 @@ bool bridge_container_is_known(const struct bridge_container *container)
 
 static void give_up(struct bridge_container *container, const char *why)
 {
-	log_warn("bridge", "container %s: %s: its records go", container->name, why);
 	text_printf(container->mistake, sizeof(container->mistake), "%s", why);
 	while (!list_empty(&container->claims)) {
 		struct bridge_claim *claim = LIST_ITEM(
@@ -767,6 +826,7 @@ void bridge_container_on_stalled(
 	if (refused) {
 		give_up(container, "its directory is held, and those of too many others are");
 	}
+	note_state(container);
 }
 
 bool bridge_container_awaits(const struct bridge_container *container, const char *path)
@@ -803,6 +863,7 @@ void bridge_container_ask_owners(struct bridge_container *container, int64_t now
 			(long long)(container->stall_limit_ms / 1000));
 		give_up(container, why);
 	}
+	note_state(container);
 }
 
 void bridge_container_pass_owners(const struct bridge_container *container,
@@ -887,6 +948,16 @@ static void add_leaving(void *context, const char *path, const struct announce *
 	}
 }
 
+const char *bridge_container_state(const struct bridge_container *container)
+{
+	return state_of(container);
+}
+
+size_t bridge_container_registered(const struct bridge_container *container)
+{
+	return bridge_publish_registered(container->account);
+}
+
 json_t *bridge_container_json(const struct bridge_container *container)
 {
 	json_t *records = json_array();
@@ -898,15 +969,11 @@ json_t *bridge_container_json(const struct bridge_container *container)
 	struct leaving leaving = { container, records };
 	bridge_publish_each_leaving(
 		container->environment.publish, container->name, add_leaving, &leaving);
-	const char *state = container->stalled_since_ms != 0 && container->stall_limit_at_ms != 0
-		? "stalled"
-		: *container->mistake            ? "refused"
-		: container->muted_until_ms != 0 ? "throttled"
-						 : "served";
-	return json_pack("{s:s, s:s, s:s, s:f, s:s, s:o, s:b, s:b}", "name", container->name,
-		"state", state, "why", container->mistake, "since", container->since, "policy",
-		container->policy ? container->policy->glob : "", "records", records, "more",
-		container->more > 0 || container->partial, "unbounded", container->unbounded);
+	return json_pack("{s:s, s:s, s:s, s:f, s:s, s:o, s:b, s:b, s:b}", "name", container->name,
+		"state", state_of(container), "why", why_of(container), "since", container->since,
+		"policy", container->policy ? container->policy->glob : "", "records", records,
+		"more", container->more > 0 || container->partial, "unbounded",
+		container->unbounded, "unsafe", container->unsafe);
 }
 
 void bridge_container_count(const struct bridge_container *container, size_t *counts)

@@ -98,6 +98,10 @@ void bridge_container_inherit_owner(
 void bridge_container_inherit_stall(
 	struct bridge_container *container, int64_t stalled_ms, int64_t now_ms);
 
+/* "served", "empty", "throttled", "refused", "stalled". */
+const char *bridge_container_state(const struct bridge_container *container);
+/* The records of it that are in the registry. */
+size_t bridge_container_registered(const struct bridge_container *container);
 /* name, state, why, since, records, more: for GET /v1/bridge. New reference. */
 json_t *bridge_container_json(const struct bridge_container *container);
 /* Records that are not announced, by their state (an array of BRIDGE_CLAIM_LINGERING + 1). */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/log.h"
 #include "agent/bridge/account.h"
 #include "agent/bridge/parents.h"
 #include "lib/base/limits.h"
@@ -24,7 +23,8 @@ struct post {
 	struct bridge_account *account;
 	enum post_state state;
 	char *path;
-	size_t bytes; /* of the record */
+	size_t bytes;         /* of the record */
+	const char *reported; /* the state that people know of */
 	struct announce *announce;
 };
 
@@ -44,18 +44,41 @@ static struct post *find(const struct bridge_publish *publish, const char *path)
 	return (struct post *)(uintptr_t)address;
 }
 
+/* The state for people; NULL: one on the way, or while the registry is away. */
+static const char *word_of(enum announce_state state)
+{
+	switch (state) {
+	case ANNOUNCE_REGISTERED:
+	case ANNOUNCE_OUTDATED:
+		return "registered";
+	case ANNOUNCE_WITHDRAWN:
+	case ANNOUNCE_CONFLICT:
+	case ANNOUNCE_FAILED:
+		return announce_state_name(state);
+	default:
+		return NULL;
+	}
+}
+
+static void report(struct post *post, const char *word, const char *why)
+{
+	const struct bridge_event event = {
+		.path = post->path, .from = post->reported, .to = word, .why = why
+	};
+	post->reported = word;
+	bridge_accounts_report(&post->publish->accounts, post->account, &event);
+}
+
 static void on_state(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
 {
 	struct post *post = context;
-	if (to == ANNOUNCE_CONFLICT || to == ANNOUNCE_FAILED) {
-		if (from != to) {
-			log_warn("bridge", "container %s: %s is %s: %s", post->account->container,
-				post->path, announce_state_name(to), why);
-		}
-	} else if (announce_state_is_in(to) != announce_state_is_in(from)) {
-		log_debug("bridge", "container %s: %s is %s", post->account->container, post->path,
-			announce_state_name(to));
+	const char *word = word_of(to);
+	(void)from;
+	/* A record that never came does not go. */
+	bool never = word && to == ANNOUNCE_WITHDRAWN && strcmp(post->reported, "absent") == 0;
+	if (word && !never && strcmp(word, post->reported) != 0) {
+		report(post, word, why);
 	}
 	post->publish->environment.on_change(post->publish->environment.context);
 }
@@ -85,6 +108,7 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 	post->account->post_count++;
 	post->state = state;
 	post->path = allocate_text(path);
+	post->reported = state == POST_INHERITED ? "registered" : "absent";
 	list_append(&publish->posts, &post->link);
 	list_append(&post->account->posts, &post->own);
 	json_object_set_new(
@@ -151,7 +175,7 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 	publish->environment = *environment;
 	publish->by_path = allocated(json_object());
 	list_init(&publish->posts);
-	bridge_accounts_init(&publish->accounts);
+	bridge_accounts_init(&publish->accounts, environment->on_event, environment->context);
 	publish->parents = bridge_parents_create(environment->loop, environment->registry,
 		environment->book, &publish->accounts, environment->on_change,
 		environment->context);
@@ -274,6 +298,11 @@ int bridge_publish_claim(struct bridge_publish *publish, const struct config_con
 	return 0;
 }
 
+struct bridge_accounts *bridge_publish_accounts(struct bridge_publish *publish)
+{
+	return &publish->accounts;
+}
+
 bool bridge_publish_inherits(
 	const struct bridge_publish *publish, const char *path, const char *container)
 {
@@ -308,8 +337,6 @@ void bridge_publish_forsake(struct bridge_publish *publish,
 		struct post *post = LIST_ITEM(at, struct post, link);
 		if (post->state == POST_INHERITED &&
 			!is_spared(context, post->path, post->account->container)) {
-			log_info("bridge", "container %s no longer has %s: taking it out",
-				post->account->container, post->path);
 			leave(post, "its container ended while the agent was away");
 		}
 	}
@@ -353,6 +380,15 @@ void bridge_publish_each_leaving(const struct bridge_publish *publish, const cha
 			visit(context, post->path, post->announce);
 		}
 	}
+}
+
+size_t bridge_publish_registered(const struct bridge_account *account)
+{
+	size_t count = 0;
+	for (const struct list *at = account->posts.next; at != &account->posts; at = at->next) {
+		count += announce_registered(LIST_ITEM(at, struct post, own)->announce);
+	}
+	return count;
 }
 
 void bridge_publish_count(

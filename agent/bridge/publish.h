@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/bridge/account.h"
 #include "agent/bridge/book.h"
 #include "agent/component/announce.h"
 #include "agent/config/config.h"
@@ -41,6 +42,8 @@ struct bridge_publish_environment {
 	bool (*session_is_saved)(void *context);
 	/* A component of the host itself has the path. */
 	bool (*is_taken)(void *context, const char *path);
+	/* A container or one of its records changed its state, as people see it. */
+	void (*on_event)(void *context, const struct bridge_event *event);
 	/* A node changed its state, or has gone and freed its path. From the loop only. */
 	void (*on_change)(void *context);
 	void *context;
@@ -58,6 +61,8 @@ void bridge_publish_destroy(struct bridge_publish *publish);
 int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
 	const char *path, const char *container, const char *data, size_t len, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
+/* The accounts of all containers. */
+struct bridge_accounts *bridge_publish_accounts(struct bridge_publish *publish);
 /* A predecessor has announced the container's path, and nobody has claimed it yet. */
 bool bridge_publish_inherits(
 	const struct bridge_publish *publish, const char *path, const char *container);
@@ -78,6 +83,8 @@ const struct announce *bridge_publish_find(
 void bridge_publish_each_leaving(const struct bridge_publish *publish, const char *container,
 	void (*visit)(void *context, const char *path, const struct announce *announce),
 	void *context);
+/* How many nodes of the container are in the registry. */
+size_t bridge_publish_registered(const struct bridge_account *account);
 /* Nodes in each state of an announcement. */
 void bridge_publish_count(
 	const struct bridge_publish *publish, size_t ret_counts[ANNOUNCE_STATE_COUNT]);

@@ -80,9 +80,16 @@ void config_print_summary(const struct config *config, FILE *stream)
 		endpoints += config->components[i].endpoint_count;
 		dialects += config->components[i].dialect_count;
 	}
-	print_count("", config->component_count, "component", stream);
-	print_count(", ", endpoints, "endpoint", stream);
-	print_count(", ", config->check_count, "check", stream);
+	bool bridges = *config->bridge.containers;
+	if (bridges) {
+		fprintf(stream, "bridge of %s, ", config->bridge.containers);
+		print_count("", config->container_count, "container rule", stream);
+	}
+	if (!bridges || config->component_count > 0) {
+		print_count(bridges ? ", " : "", config->component_count, "component", stream);
+		print_count(", ", endpoints, "endpoint", stream);
+		print_count(", ", config->check_count, "check", stream);
+	}
 	print_count_of_any(config->listen_count, "listener", stream);
 	print_count_of_any(dialects, "dialect", stream);
 	print_count_of_any(config->output_count, "output", stream);

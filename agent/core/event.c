@@ -18,7 +18,7 @@ enum { SAVE_AFTER_MS = 5000, LINES_TIMES = 4 };
 static enum log_level level_of(const char *state)
 {
 	static const char *const wrong[] = { "down", "failing", "warning", "out", "failed",
-		"conflict", "held", "away", "lost", "denied", "refused" };
+		"conflict", "held", "away", "lost", "denied", "refused", "stalled", "throttled" };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		if (strcmp(state, wrong[i]) == 0) {
 			return LOG_LEVEL_WARN;
@@ -55,9 +55,10 @@ static void log_transition(struct agent *agent, enum log_level level,
 	const struct transition *transition, unsigned count)
 {
 	char times[64] = "";
-	unsigned left_out;
+	unsigned left_out = 0;
 	if ((count & (count - 1)) || !log_enabled(level) ||
-		!log_rate_allows(rate_of(agent, transition->subject), &left_out)) {
+		(!transition->limited &&
+			!log_rate_allows(rate_of(agent, transition->subject), &left_out))) {
 		return;
 	}
 	if (count > 1) {

@@ -69,7 +69,7 @@ static json_t *agent_status(const struct agent *agent)
 		[AGENT_DONE] = "done" };
 	return json_pack(
 		"{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o?, s:o, s:o, s:o, "
-		"s:o, s:o, s:O?}",
+		"s:o, s:o, s:O?, s:o*}",
 		"version", BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
 		ev_now(agent->loop) - agent->started, "phase", phases[agent->phase], "config",
 		agent->config_path, "registry", registry_status(agent), "registries",
@@ -78,7 +78,8 @@ static json_t *agent_status(const struct agent *agent)
 		zones_report(agent->zones), "dns", agent->dns ? dns_json(agent->dns) : NULL, "xds",
 		agent_xds_json(agent), "drain", agent_drain_json(agent), "state",
 		state_dir_json(&agent->state), "main_process", main_process_status(agent), "waits",
-		waits_status(agent), "reload_problems", agent->reload_problems);
+		waits_status(agent), "reload_problems", agent->reload_problems, "bridge",
+		agent_bridge_status(agent));
 }
 
 /* ---- requests of the API ---- */

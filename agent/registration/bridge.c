@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
@@ -10,7 +11,9 @@
 #include "agent/core/state.h"
 #include "agent/core/upgrade.h"
 #include "agent/registration/components.h"
+#include "lib/base/limits.h"
 #include "lib/base/linux_calls.h"
+#include "lib/base/text.h"
 
 static bool session_is_saved(void *context)
 {
@@ -20,6 +23,28 @@ static bool session_is_saved(void *context)
 static bool is_taken(void *context, const char *path)
 {
 	return agent_components_have_path(context, path);
+}
+
+/* A container of a directory is dir/NAME: containers may come from elsewhere, too. */
+static void on_event(void *context, const struct bridge_event *event)
+{
+	struct agent *agent = context;
+	char name[HTTP_CONTAINER_BYTES + 8];
+	char subject[LIMIT_PATH_BYTES + sizeof(name) + 16];
+	text_printf(name, sizeof(name), "dir/%s", event->container);
+	text_printf(subject, sizeof(subject), "container %s%s%s", name, event->path ? " " : "",
+		event->path ? event->path : "");
+	if (event->path) {
+		metrics_add(agent->metrics, METRIC_BRIDGE_TRANSITIONS, name, event->to, 1);
+	}
+	if (!event->counts_only) {
+		agent_event(agent,
+			&(struct transition){ .subject = subject,
+				.from = event->from,
+				.to = event->to,
+				.why = event->why,
+				.limited = true });
+	}
 }
 
 static void on_change(void *context)
@@ -71,6 +96,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.inherited = inherited,
 			.session_is_saved = session_is_saved,
 			.is_taken = is_taken,
+			.on_event = on_event,
 			.on_change = on_change,
 			.context = agent,
 		};
@@ -147,13 +173,69 @@ static void set_count(void *context, const char *state, size_t count)
 	metrics_set(context, METRIC_BRIDGE_RECORDS, state, (double)count);
 }
 
+/* The counters are there before their first event, or a rate misses that one. */
+static void set_container(
+	void *context, const char *container, const char *state, size_t registered)
+{
+	static const char *const words[] = { "registered", "withdrawn", "refused", "conflict",
+		"failed" };
+	struct metrics *metrics = context;
+	char name[HTTP_CONTAINER_BYTES + 8];
+	(void)state;
+	text_printf(name, sizeof(name), "dir/%s", container);
+	metrics_set(metrics, METRIC_BRIDGE_REGISTERED, name, (double)registered);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		metrics_add(metrics, METRIC_BRIDGE_TRANSITIONS, name, words[i], 0);
+	}
+}
+
+static bool is_container(void *context, const char *name)
+{
+	return bridge_has_container(context, name + strlen("dir/"));
+}
+
 void agent_bridge_update_metrics(struct agent *agent)
 {
 	if (agent->bridge) {
+		metrics_retain(
+			agent->metrics, METRIC_BRIDGE_REGISTERED, is_container, agent->bridge);
+		metrics_retain(
+			agent->metrics, METRIC_BRIDGE_TRANSITIONS, is_container, agent->bridge);
+		bridge_each_container(agent->bridge, set_container, agent->metrics);
 		metrics_set(agent->metrics, METRIC_BRIDGE_CONTAINERS, "",
 			(double)bridge_containers(agent->bridge));
 		bridge_each_count(agent->bridge, set_count, agent->metrics);
 	}
+}
+
+static void count_container(void *context, const char *name, const char *state, size_t registered)
+{
+	json_t *counts = context;
+	(void)name;
+	(void)registered;
+	json_int_t before = json_integer_value(json_object_get(counts, state));
+	json_object_set_new(counts, state, json_integer(before + 1));
+}
+
+static void count_records(void *context, const char *state, size_t count)
+{
+	if (count > 0) {
+		json_object_set_new(context, state, json_integer((json_int_t)count));
+	}
+}
+
+json_t *agent_bridge_status(const struct agent *agent)
+{
+	if (!agent->bridge || !*agent->config->bridge.containers) {
+		return NULL;
+	}
+	json_t *containers = allocated(json_object());
+	json_t *records = allocated(json_object());
+	bridge_each_container(agent->bridge, count_container, containers);
+	bridge_each_count(agent->bridge, count_records, records);
+	return json_pack("{s:s, s:s, s:o, s:o}", "directory", agent->config->bridge.containers,
+		"state", bridge_is_away(agent->bridge) ? "away" : "served", "containers",
+		containers, "records", records);
 }
 
 json_t *agent_bridge_json(const struct agent *agent, const char *container, struct err *err)

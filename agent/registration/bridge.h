@@ -26,6 +26,8 @@ void agent_bridge_apply_options(struct agent *agent);
 void agent_bridge_proceed(struct agent *agent);
 void agent_bridge_update_metrics(struct agent *agent);
 
+/* For GET /v1/agent: directory, state, numbers of containers and of records by state; or NULL. */
+json_t *agent_bridge_status(const struct agent *agent);
 /* GET /v1/bridge: everything, or the part of one container. PATH_NOT_FOUND when there is none. */
 json_t *agent_bridge_json(const struct agent *agent, const char *container, struct err *err)
 	ERR_REQUIRED(3);

@@ -77,8 +77,9 @@ enum {
 	LOOKER_UNSEEN = 2,  /* something could not be looked at: descriptors or memory are short */
 	LOOKER_PARTIAL = 4, /* there are more entries than may be visited */
 	LOOKER_CUT = 8,     /* the time for this look was over before its end */
-	LOOKER_UNBOUNDED = 16, /* registry/ shares the file system of its directory */
-	LOOKER_INCOMPLETE = 32 /* not all of it can be watched */
+	LOOKER_UNBOUNDED = 16,  /* registry/ shares the file system of its directory */
+	LOOKER_INCOMPLETE = 32, /* not all of it can be watched */
+	LOOKER_UNSAFE = 64      /* registry/ is on a file system without nosuid or nodev */
 };
 
 /* Of LOOKER_EVENT; id 0: the directory of containers, or everything. */

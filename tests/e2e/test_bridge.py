@@ -332,8 +332,7 @@ class Policy(BridgeTest):
         self.register(registry, "/services/db")
         why = self.await_state(host, "web-1", "/services/db", "refused")
         self.assertIn("`allow` of [container *] does not have the path", why)
-        self.assertIn("container web-1: the record at /services/db is not registered",
-            host.read_log())
+        self.assertIn("container dir/web-1 /services/db: absent -> refused", host.read_log())
         self.assertIsNone(self.record("/services/db"))
 
     def test_the_first_section_that_matches_counts(self):

@@ -275,7 +275,7 @@ class Host(BridgeTest):
         self.addCleanup(subprocess.run, ["umount", "-lq", registry], check=False)
         wait_until(lambda: (self.part(host, "web-1") or {}).get("unbounded") is False,
             "the agent has seen its file system")
-        self.assertEqual(self.part(host, "web-1")["state"], "served")
+        self.assertEqual(self.part(host, "web-1")["state"], "empty")
         owner = self.register(registry, f"{WEB}/c1")
         self.await_record(f"{WEB}/c1")
         owner.kill()

@@ -59,6 +59,8 @@ FAMILIES = {
     "berth_xds_restarts_total": ("counter", set()),
     "berth_bridge_containers": ("gauge", set()),
     "berth_bridge_records": ("gauge", {"state"}),
+    "berth_bridge_registered": ("gauge", {"container"}),
+    "berth_bridge_transitions_total": ("counter", {"container", "to"}),
     "berth_output_current": ("gauge", {"output"}),
     "berth_output_instances": ("gauge", {"output"}),
     "berth_output_writes_total": ("counter", {"output"}),
@@ -148,6 +150,7 @@ class Metrics(AgentTest):
             "dialect d": {"type": "serverset", "path": "/servers"},
             "bridge": {"containers": self.folder / "containers"},
         })
+        (self.folder / "containers/web-1").mkdir(parents=True)
         self.server.start()
         self.server.wait_state("registered")
 

@@ -25,6 +25,12 @@ static void on_registry_state(void *context, enum registry_state state, const ch
 	}
 }
 
+static void ignore_event(void *context, const struct bridge_event *event)
+{
+	(void)context;
+	(void)event;
+}
+
 static struct bridge_environment environment_of(struct stage *stage)
 {
 	return (struct bridge_environment){
@@ -34,6 +40,7 @@ static struct bridge_environment environment_of(struct stage *stage)
 		.http = stage->common.http,
 		.session_is_saved = stage_session_is_saved,
 		.is_taken = stage_is_taken,
+		.on_event = ignore_event,
 		.on_change = stage_on_change,
 		.context = &stage->common,
 	};
