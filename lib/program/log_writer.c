@@ -191,6 +191,7 @@ static _Noreturn void write_lines(int end)
 	dup2(end, STDIN_FILENO);
 	close(STDOUT_FILENO);
 	close_files(STDERR_FILENO + 1, INT_MAX);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	/* pidof and its like find a program by either name. */
 	prctl(PR_SET_NAME, NAME, 0, 0, 0);
 	size_t len = strlen(program_invocation_name);
