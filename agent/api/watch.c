@@ -103,14 +103,14 @@ static void on_refused(void *context, const struct err *err)
 {
 	struct watch *watch = context;
 	struct http_request *request = watch->stream.request;
+	if (request) {
+		log_limited(http_log_rate(request), LOG_LEVEL_WARN, "api", "a stream ends: %s",
+			err->msg);
+	}
 	if (watch->stream.state == API_STREAM_LOADING && !watch->stream.answered) {
 		on_closed(&watch->stream);
 		api_problem(request, err->code == BERTH_TIMEOUT ? 0 : 503, err);
 	} else {
-		if (request) {
-			log_limited(http_log_rate(request), LOG_LEVEL_WARN, "api",
-				"a stream ends: %s", err->msg);
-		}
 		api_stream_break(&watch->stream);
 	}
 }

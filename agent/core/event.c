@@ -50,6 +50,18 @@ static struct log_rate *rate_of(struct agent *agent, const char *subject)
 	return rate;
 }
 
+/* The other subjects, such as config, change by an administrator's orders or by the registry. */
+static bool is_for_reporters(const char *subject)
+{
+	static const char *const kinds[] = { "check ", "component ", "endpoint " };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strncmp(subject, kinds[i], strlen(kinds[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* A repeated line is written again when its count has doubled. */
 static void log_transition(struct agent *agent, enum log_level level,
 	const struct transition *transition, unsigned count)
@@ -57,7 +69,7 @@ static void log_transition(struct agent *agent, enum log_level level,
 	char times[64] = "";
 	unsigned left_out = 0;
 	if ((count & (count - 1)) || !log_enabled(level) ||
-		(!transition->limited &&
+		(!transition->limited && is_for_reporters(transition->subject) &&
 			!log_rate_allows(rate_of(agent, transition->subject), &left_out))) {
 		return;
 	}

@@ -59,7 +59,7 @@ class Simulation(unittest.TestCase):
         first, last = (int(re.search(rf"^(\w+) . __{end}_agent_data$", symbols, re.M)[1], 16)
             for end in ("start", "stop"))
         if "--coverage" not in (BUILD / "config.mk").read_text():
-            self.assertLess(last - first, 8192)
+            self.assertLess(last - first, 12288)
 
     def test_a_seed_writes_the_same_trace_again(self):
         self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")
