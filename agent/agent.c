@@ -32,6 +32,7 @@
 #include "agent/serving/outputs.h"
 #include "agent/serving/xds.h"
 #include "agent/registration/persistent.h"
+#include "agent/registration/holder.h"
 #include "agent/life/privileges.h"
 #include "agent/registration/registry.h"
 #include "agent/life/reload.h"
@@ -234,6 +235,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		code = open_state(agent, received, err);
 	}
 	if (code == 0) {
+		agent_holder_open(agent, upgrade_text(received, "holder"));
 		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));
 		agent_drain_early_init(agent);

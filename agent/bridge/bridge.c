@@ -486,6 +486,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 	const struct bridge_publish_environment publish = {
 		.loop = environment->loop,
 		.registry = environment->registry,
+		.holder = environment->holder,
 		.book = environment->book,
 		.update_interval_ms = config->registry.update_interval_ms,
 		.inherited = environment->inherited,

@@ -32,14 +32,16 @@
 #include "lib/registry/registry.h"
 
 struct bridge;
+struct holder;
 
 /* All borrowed. */
 struct bridge_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct bridge_book *book;
-	struct http *http;       /* that serves the containers' sockets */
-	const json_t *inherited; /* bridge_book_load() in a resumed session; else NULL */
+	const struct holder *holder; /* as bridge_publish_environment */
+	struct http *http;           /* that serves the containers' sockets */
+	const json_t *inherited;     /* bridge_book_load() in a resumed session; else NULL */
 	/* those of a predecessor; the ones that are taken get fd = -1 */
 	struct bridge_socket *sockets;
 	size_t socket_count;

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/holder.h"
 #include "agent/bridge/account.h"
 #include "agent/bridge/parents.h"
 #include "lib/base/limits.h"
 #include "lib/base/list.h"
 #include "lib/base/path.h"
+#include "lib/record/record.h"
 
 /* Distinct nodes above the records of a container, those that it gave up and those that are to go
  * included: some, and so many for each record. */
@@ -263,6 +265,37 @@ static int find_room(const struct bridge_account *account, const struct config_c
 		     : 0;
 }
 
+/*
+ * The record with our mark: that of the key which the container has shown, else that of a key of
+ * our own. A mark that the container has copied from a record does not count. NULL: it stays.
+ */
+static char *mark_record(const struct holder *holder, const char *path, const char *data,
+	size_t len, size_t *ret_len)
+{
+	struct record *record = NULL;
+	struct err unused = ERR_INIT;
+	char key[HOLDER_KEY_SIZE];
+	char mark[HOLDER_MARK_SIZE];
+	char *text = NULL;
+	if (allocated_code(record_decode(&record, data, len, &unused))) {
+		return NULL;
+	}
+	const char *shown = json_string_value(record_attribute(record, HOLDER_KEY));
+	holder_mark(shown ? shown : "", mark);
+	if (!*mark) {
+		holder_key(holder, path, key);
+		holder_mark(key, mark);
+	}
+	if (allocated_code(record_set_attribute_take(record, HOLDER_KEY, json_null())) ||
+		allocated_code(record_set_attribute_take(
+			record, HOLDER_MARK, *mark ? json_string(mark) : json_null())) ||
+		allocated_code(record_encode(record, &text, ret_len, &unused))) {
+		text = NULL;
+	}
+	record_free(record);
+	return text;
+}
+
 int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
 	const char *path, const char *container, const char *data, size_t len, struct err *err)
 {
@@ -287,14 +320,17 @@ int bridge_publish_claim(struct bridge_publish *publish, const struct config_con
 	}
 	set_state(post, POST_HELD);
 	set_bytes(post, len);
+	size_t marked_len = len;
+	char *marked = mark_record(environment->holder, path, data, len, &marked_len);
 	const struct dialect_node node = {
 		.path = post->path,
-		.data = (char *)(uintptr_t)data,
-		.len = len,
+		.data = marked ? marked : (char *)(uintptr_t)data,
+		.len = marked_len,
 		.kind = DIALECT_NODE_EPHEMERAL,
 		.change = DIALECT_CHANGE_IN_PLACE,
 	};
 	announce_wish(post->announce, ANNOUNCE_UP, &node, "the container has it");
+	free(marked);
 	return 0;
 }
 

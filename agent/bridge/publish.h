@@ -29,12 +29,14 @@
 #include "lib/registry/registry.h"
 
 struct bridge_publish;
+struct holder;
 
 /* All borrowed. */
 struct bridge_publish_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct bridge_book *book;
+	const struct holder *holder; /* marks the records */
 	int64_t update_interval_ms;
 	/* A predecessor's entries, path -> container, in the session that is resumed; or NULL. */
 	const json_t *inherited;

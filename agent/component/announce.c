@@ -142,6 +142,12 @@ void announce_on_registry_state(
 	announce_wait_for_registry(announce);
 }
 
+void announce_reconsider(struct announce *announce)
+{
+	announce_end_pause(announce);
+	announce_reconcile(announce);
+}
+
 void announce_set_takeover(struct announce *announce, bool takeover)
 {
 	announce->options.takeover = takeover;

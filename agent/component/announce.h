@@ -78,6 +78,13 @@ struct announce_options {
 	 */
 	const json_t *persistent;
 	/*
+	 * For a node without a mark: whether a predecessor had this session, see
+	 * announce_former_session(). NULL: the record's mark says it.
+	 */
+	bool (*is_former)(void *context, uint64_t session);
+	/* From the loop: announce_former_session() is another one. May be NULL. */
+	void (*on_former)(void *context);
+	/*
 	 * The last state of a predecessor, and since when; the first state keeps that time if it is
 	 * the same.
 	 */
@@ -125,6 +132,9 @@ void announce_on_registry_state(
 /* The disk may have it now: a write that was put off asks on_write() again. */
 void announce_noted(struct announce *announce);
 
+/* is_former() may give another answer now: decides again. */
+void announce_reconsider(struct announce *announce);
+
 /* In force with the next wish. */
 void announce_set_takeover(struct announce *announce, bool takeover);
 void announce_set_ephemeral(struct announce *announce, bool ephemeral);
@@ -137,6 +147,8 @@ const char *announce_state_name(enum announce_state state); /* "registered" … 
 /* Our record is in the registry: REGISTERED or OUTDATED. */
 bool announce_state_is_in(enum announce_state state);
 bool announce_registered(const struct announce *announce);
+/* ZooKeeper's session that held a record at our path, which its mark proved to be ours; 0: none. */
+uint64_t announce_former_session(const struct announce *announce);
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);

@@ -37,6 +37,7 @@ struct announce {
 	bool may_be_registered;    /* a record of ours, as far as we know */
 	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */
 	bool childless;            /* the node that we emptied has lost its last child */
+	uint64_t former_session;   /* of a predecessor, whose record was here; 0: none was */
 
 	enum announce_state state;
 	char why[800];

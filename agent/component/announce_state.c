@@ -76,6 +76,11 @@ bool announce_registered(const struct announce *announce)
 	return announce_state_is_in(announce->state);
 }
 
+uint64_t announce_former_session(const struct announce *announce)
+{
+	return announce->former_session;
+}
+
 const char *announce_why(const struct announce *announce)
 {
 	return announce->why;

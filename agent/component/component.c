@@ -254,7 +254,31 @@ void component_on_registry_state(
 	component_dialects_on_registry_state(component, state, why);
 }
 
+/* ---- the mark of its record ---- */
+
+/* An ephemeral record that ends with its process has no successor. */
+static enum holder_use use_of_mark(const struct component *component)
+{
+	if (component->environment.hosted) {
+		return component->config->ephemeral ? HOLDER_FOR_HOST : HOLDER_UNUSED;
+	}
+	return component->environment.session_outlives || !component->config->ephemeral
+		? HOLDER_FOR_ALL
+		: HOLDER_UNUSED;
+}
+
+static void set_mark(struct component *component)
+{
+	holder_attribute_make(&component->mark, component->environment.holder,
+		component->config->path, use_of_mark(component));
+}
+
 /* ---- life and reload ---- */
+
+static void on_former(void *context)
+{
+	component_dialects_reconsider(context);
+}
 
 static struct announce *create_announcement(struct component *component, const json_t *saved)
 {
@@ -269,6 +293,7 @@ static struct announce *create_announcement(struct component *component, const j
 		.may_be_registered = environment->session_resumed,
 		.persistent = json_object_get(environment->persistent, component->config->path),
 		.update_interval_ms = environment->update_interval_ms,
+		.on_former = on_former,
 		.on_change = on_announce_change,
 		.on_write = on_write,
 		.context = component,
@@ -290,6 +315,7 @@ struct component *component_create(const struct component_environment *environme
 	component->environment = *environment;
 	config_ref(config->whole);
 	component->config = config;
+	set_mark(component);
 	component->gate = COMPONENT_GATE_UNDECIDED;
 	component->outcome.hosted = environment->hosted;
 	component->outcome.shown_since = clock_wall_s();
@@ -337,6 +363,7 @@ void component_reload(struct component *component, const struct config_component
 	config_ref(config->whole);
 	config_unref(component->config->whole);
 	component->config = config;
+	set_mark(component);
 	component->damping.suppress = config->damping_suppress;
 	component->damping.reuse = config->damping_reuse;
 	component->damping.half_life_ms = config->damping_half_life_ms;

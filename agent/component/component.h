@@ -27,6 +27,7 @@
 #include "lib/registry/registry.h"
 
 struct component;
+struct holder;
 
 /* The component's connections to the agent. All borrowed. */
 struct component_environment {
@@ -36,8 +37,10 @@ struct component_environment {
 	bool hosted; /* the host's agent announces it: component_set_outcome() follows */
 	const struct check_set *checks; /* those that guard it, and others */
 	int64_t update_interval_ms;
-	bool session_resumed;     /* a predecessor's: its records may be registered */
-	const json_t *persistent; /* path -> announce_persistent() of a predecessor; or NULL */
+	const struct holder *holder; /* marks the records */
+	bool session_outlives;       /* the process; so an ephemeral record may, too */
+	bool session_resumed;        /* a predecessor's: its records may be registered */
+	const json_t *persistent;    /* path -> announce_persistent() of a predecessor; or NULL */
 	/* The component ("component NAME") or an endpoint changed state. */
 	void (*on_transition)(void *context, const struct transition *transition);
 	/* Registered or not, settled or not: something about the announcement changed. */

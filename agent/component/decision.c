@@ -2,20 +2,19 @@
 
 enum owner { OURS, PREDECESSORS, FREE, OTHERS };
 
-static enum owner owner_of_record(const struct announce_view *view)
+/* A persistent node has no holder: its id says who it is for. */
+static enum owner owner_of_persistent(const struct announce_view *view)
 {
 	bool same_id = view->likeness >= ANNOUNCE_LIKE_ID;
-	bool persistent = view->holder == ANNOUNCE_HOLDER_NONE;
 	if (view->past == ANNOUNCE_PAST_WRITTEN) {
-		/* If a live twin with our id has replaced our ephemeral node, the twin wins. */
-		return persistent && same_id ? OURS : OTHERS;
+		return same_id && view->proof != ANNOUNCE_STRANGE ? OURS : OTHERS;
 	}
-	bool left_by_us = view->has_id ? same_id
-				       : persistent && view->likeness >= ANNOUNCE_LIKE_RECORD;
+	bool left_by_us = view->proof == ANNOUNCE_PROVEN ||
+		(view->has_id ? same_id : view->likeness >= ANNOUNCE_LIKE_RECORD);
 	if (!left_by_us) {
 		return OTHERS;
 	}
-	return persistent && !view->want_ephemeral ? OURS : PREDECESSORS;
+	return view->want_ephemeral ? PREDECESSORS : OURS;
 }
 
 static enum owner owner_of(const struct announce_view *view)
@@ -27,11 +26,17 @@ static enum owner owner_of(const struct announce_view *view)
 	if (view->past == ANNOUNCE_PAST_UNTOUCHED) {
 		return persistent ? OURS : PREDECESSORS; /* of our own session before this one */
 	}
+	if (!persistent) {
+		/* If a live twin has replaced the node that we have written, the twin wins. */
+		return view->proof == ANNOUNCE_PROVEN && view->past == ANNOUNCE_PAST_NONE
+			? PREDECESSORS
+			: OTHERS;
+	}
 	switch (view->node) {
 	case ANNOUNCE_NODE_EMPTY:
-		return persistent ? FREE : OTHERS;
+		return FREE;
 	case ANNOUNCE_NODE_RECORD:
-		return owner_of_record(view);
+		return owner_of_persistent(view);
 	case ANNOUNCE_NODE_FOREIGN:
 	case ANNOUNCE_NODE_ABSENT:
 	case ANNOUNCE_NODE_UNKNOWN:
@@ -62,7 +67,7 @@ static enum announce_action decide_up(const struct announce_view *view)
 static enum announce_action decide_down(const struct announce_view *view)
 {
 	enum owner owner = owner_of(view);
-	bool left_by_us = owner == PREDECESSORS && view->has_id;
+	bool left_by_us = owner == PREDECESSORS && (view->has_id || view->proof == ANNOUNCE_PROVEN);
 	if (owner != OURS && !left_by_us) {
 		return ANNOUNCE_DO_NOTHING;
 	}

@@ -1,20 +1,21 @@
 /*
  * Decides an announcement's next step from its wish and from the node at its path. Pure.
  *
- * Whose node is it? An ephemeral node is ours when our session holds it. A persistent node is ours
- * when no client has written it since we did, or when it holds a record with our yarn:id. A node
- * that we did not write in this session and that has our yarn:id belongs to a predecessor, because
- * a container has one life. A record without yarn:id is a predecessor's only on a persistent node
- * and when it equals ours: an ephemeral node of another session may belong to a live agent. An
- * empty persistent node is free, as any directory is. Every other node belongs to others, with any
- * content.
+ * Whose node is it? An ephemeral node is ours when our session holds it. One of another session may
+ * belong to a live agent, whatever its record says: it is a predecessor's only when it is proven to
+ * be (a record by its mark, agent/base/holder.h; a node of another scheme by its session, in which
+ * such a record is), or when it is as this process left it. A persistent node has no holder whose
+ * end one could wait for: it is ours when no client has written it since we did, when its mark
+ * proves it, or when it has our yarn:id; without yarn:id when it equals ours. But once we have
+ * written it, another agent's mark on it says that it is that agent's now. An empty persistent node
+ * is free, as any directory is. Every other node belongs to others, with any content.
  *
  *                   UP                                         DOWN
  *   no node         create                                     -
  *   ours            rewrite if it differs, replace if its      remove (an emptied node: once it has
  *                   kind (ephemeral or persistent) is not      no children)
  *                   the wanted one
- *   predecessor's   take over                                  remove if it has our yarn:id
+ *   predecessor's   take over                                  remove if proven, or by yarn:id
  *   free            take over                                  -
  *   others'         refuse; take over with on_conflict         -
  *
@@ -45,6 +46,13 @@ enum announce_holder {
 	ANNOUNCE_HOLDER_OTHER /* an ephemeral node of another session */
 };
 
+/* Of a node that this process has not written: who has? */
+enum announce_proof {
+	ANNOUNCE_UNMARKED, /* nobody can say */
+	ANNOUNCE_PROVEN,   /* an agent with our secret: a predecessor */
+	ANNOUNCE_STRANGE   /* an agent with another one */
+};
+
 enum announce_past {
 	ANNOUNCE_PAST_NONE,     /* we have not written a node at this path in this session */
 	ANNOUNCE_PAST_WRITTEN,  /* we have, and have not removed it */
@@ -55,7 +63,7 @@ enum announce_past {
 enum announce_likeness {
 	ANNOUNCE_LIKE_NOTHING,
 	ANNOUNCE_LIKE_ID,     /* the same yarn:id; both absent counts */
-	ANNOUNCE_LIKE_RECORD, /* the same record, in whatever encoding */
+	ANNOUNCE_LIKE_RECORD, /* the same record, in whatever encoding, with another mark */
 	ANNOUNCE_LIKE_BYTES
 };
 
@@ -74,6 +82,7 @@ struct announce_view {
 	enum announce_node node;
 	enum announce_holder holder;
 	enum announce_past past;
+	enum announce_proof proof;
 	enum announce_likeness likeness;
 	bool childless; /* of a node that we emptied: its last child has gone */
 };

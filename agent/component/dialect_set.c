@@ -166,6 +166,12 @@ static struct slot *find_slot(const struct dialect_set *set, const struct dialec
 	return NULL;
 }
 
+static bool is_former(void *context, uint64_t session)
+{
+	const struct dialect_set_options *options = &((struct slot *)context)->set->options;
+	return options->is_former(options->context, session);
+}
+
 static struct slot *add_slot(struct dialect_set *set, const struct dialect_node *node)
 {
 	struct slot *slot = allocate_zeroed(1, sizeof(*slot));
@@ -179,6 +185,7 @@ static struct slot *add_slot(struct dialect_set *set, const struct dialect_node 
 		.takeover = set->options.takeover,
 		.may_be_registered = set->options.session_resumed,
 		.update_interval_ms = set->options.update_interval_ms,
+		.is_former = is_former,
 		.on_change = on_node_change,
 		.context = slot,
 	};
@@ -347,6 +354,13 @@ void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	}
 	set_wish(set, wish, component, endpoints, why);
 	update_state(set);
+}
+
+void dialect_set_reconsider(struct dialect_set *set)
+{
+	for (size_t i = 0; i < set->slot_count; i++) {
+		announce_reconsider(set->slots[i]->announce);
+	}
 }
 
 void dialect_set_on_registry_state(

@@ -35,6 +35,8 @@ struct dialect_set_options {
 	bool session_resumed;  /* a predecessor's: its nodes may be there */
 	int64_t registered_ms; /* of a predecessor; 0: now */
 	int64_t update_interval_ms;
+	/* As announce_options.is_former. */
+	bool (*is_former)(void *context, uint64_t session);
 	/* After each change of the set's state. The set may not be destroyed from here. */
 	void (*on_change)(void *context, struct dialect_set *set, enum announce_state from);
 	void *context;
@@ -56,6 +58,9 @@ void dialect_set_configure(struct dialect_set *set, const struct config_dialect 
 void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	const struct config_component *component, const struct config_record_endpoint *endpoints,
 	const char *why);
+
+/* is_former() may give another answer now. */
+void dialect_set_reconsider(struct dialect_set *set);
 
 void dialect_set_on_registry_state(
 	struct dialect_set *set, enum registry_state state, const char *why);

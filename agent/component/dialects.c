@@ -15,6 +15,12 @@ static void on_set_change(void *context, struct dialect_set *set, enum announce_
 	component->environment.on_announced(component->environment.context, component);
 }
 
+static bool is_former(void *context, uint64_t session)
+{
+	const struct component *component = context;
+	return announce_former_session(component->announce) == session;
+}
+
 static struct dialect_set_options options_of(
 	struct component *component, const struct config_component *config)
 {
@@ -25,6 +31,7 @@ static struct dialect_set_options options_of(
 		.takeover = config->takeover,
 		.session_resumed = environment->session_resumed,
 		.update_interval_ms = environment->update_interval_ms,
+		.is_former = is_former,
 		.on_change = on_set_change,
 		.context = component,
 	};
@@ -119,6 +126,13 @@ void component_dialects_wish(struct component *component, enum announce_wish wis
 			dialect_set_wish(set, ANNOUNCE_DOWN, component->config,
 				component->endpoints, "the configuration no longer has it");
 		}
+	}
+}
+
+void component_dialects_reconsider(struct component *component)
+{
+	for (size_t i = 0; i < component->dialect_count; i++) {
+		dialect_set_reconsider(component->dialects[i]);
 	}
 }
 

@@ -103,7 +103,8 @@ static int try_addresses(
 	component->endpoints[index].addresses = addresses;
 	component->endpoints[index].out = false;
 	struct record *record = NULL;
-	int code = config_record(&record, component->config, component->endpoints, NULL, err);
+	int code = config_record(
+		&record, component->config, component->endpoints, NULL, &component->mark, err);
 	record_free(record);
 	component->endpoints[index].addresses = before;
 	component->endpoints[index].out = was_out;

@@ -5,6 +5,7 @@
 #ifndef AGENT_COMPONENT_INTERNAL_H
 #define AGENT_COMPONENT_INTERNAL_H
 
+#include "agent/base/holder.h"
 #include "agent/base/timer.h"
 #include "agent/component/damping.h"
 #include "agent/component/component.h"
@@ -67,6 +68,7 @@ struct component {
 	struct config_record_endpoint *endpoints;
 	struct endpoint_state *endpoint_states;
 	size_t endpoint_count;
+	struct holder_attribute mark; /* of its record */
 	struct drain drain;
 	enum component_gate gate;
 	char gate_why[256];
@@ -129,6 +131,8 @@ void component_dialects_arrange(
 	struct component *component, const struct config_component *config, const json_t *saved);
 void component_dialects_free(struct component *component);
 void component_dialects_wish(struct component *component, enum announce_wish wish, const char *why);
+/* announce_former_session() of the component's record is another one. */
+void component_dialects_reconsider(struct component *component);
 void component_dialects_on_registry_state(
 	struct component *component, enum registry_state state, const char *why);
 bool component_dialects_settled(const struct component *component);

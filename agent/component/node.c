@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/holder.h"
 #include "lib/base/quote.h"
 #include "lib/base/text.h"
 
@@ -115,6 +116,41 @@ void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 
 /* ---- both ---- */
 
+static const char *mark_of(const struct announce_data *data)
+{
+	const char *mark = data->code == 0
+		? json_string_value(record_attribute(data->record, HOLDER_MARK))
+		: NULL;
+	return mark ? mark : "";
+}
+
+enum announce_proof announce_proof_of(struct announce_wanted *wanted, struct announce_seen *seen)
+{
+	if (wanted->type != DIALECT_YARN || !wanted->data.bytes) {
+		return ANNOUNCE_UNMARKED;
+	}
+	read_record(&wanted->data);
+	read_record(&seen->data);
+	const char *own = mark_of(&wanted->data);
+	const char *there = mark_of(&seen->data);
+	if (!*there) {
+		return ANNOUNCE_UNMARKED;
+	}
+	return strcmp(own, there) == 0 ? ANNOUNCE_PROVEN : ANNOUNCE_STRANGE;
+}
+
+static bool equal_but_for_marks(const struct record *a, const struct record *b)
+{
+	json_t *bare_a = allocated(json_copy((json_t *)(uintptr_t)record_json(a)));
+	json_t *bare_b = allocated(json_copy((json_t *)(uintptr_t)record_json(b)));
+	json_object_del(bare_a, HOLDER_MARK);
+	json_object_del(bare_b, HOLDER_MARK);
+	bool equal = json_equal(bare_a, bare_b);
+	json_decref(bare_a);
+	json_decref(bare_b);
+	return equal;
+}
+
 static enum announce_likeness record_likeness(
 	struct announce_data *own, struct announce_data *there)
 {
@@ -124,7 +160,12 @@ static enum announce_likeness record_likeness(
 		strcmp(record_id(there->record), record_id(own->record)) != 0) {
 		return ANNOUNCE_LIKE_NOTHING;
 	}
-	return record_equal(there->record, own->record) ? ANNOUNCE_LIKE_RECORD : ANNOUNCE_LIKE_ID;
+	if (!equal_but_for_marks(there->record, own->record)) {
+		return ANNOUNCE_LIKE_ID;
+	}
+	/* A program before ours did not mark it: that alone does not make it write. */
+	bool as_before = *mark_of(own) && !*mark_of(there);
+	return as_before ? ANNOUNCE_LIKE_BYTES : ANNOUNCE_LIKE_RECORD;
 }
 
 enum announce_likeness announce_likeness_of(

@@ -52,6 +52,8 @@ void announce_seen_finish(struct announce_seen *seen);
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 	const struct registry_stat *stat, const char *data, size_t len);
 
+/* The writer of the record, by its mark; UNMARKED for a node of another scheme. */
+enum announce_proof announce_proof_of(struct announce_wanted *wanted, struct announce_seen *seen);
 enum announce_likeness announce_likeness_of(
 	struct announce_wanted *wanted, struct announce_seen *seen);
 

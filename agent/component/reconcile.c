@@ -30,6 +30,22 @@ bool announce_expects_no_node(const struct announce *announce)
 		announce->options.ephemeral && announce->wanted.type == DIALECT_YARN;
 }
 
+/* All nodes of a session are of one agent: a record proves the nodes of other schemes, too. */
+static enum announce_proof proof_of(struct announce *announce)
+{
+	const struct announce_options *options = &announce->options;
+	uint64_t session = announce->seen.stat.session;
+	if (options->is_former) {
+		return session && options->is_former(options->context, session) ? ANNOUNCE_PROVEN
+										: ANNOUNCE_UNMARKED;
+	}
+	enum announce_proof proof = announce_proof_of(&announce->wanted, &announce->seen);
+	if (proof == ANNOUNCE_PROVEN && session) {
+		announce->former_session = session;
+	}
+	return proof;
+}
+
 static struct announce_view view_of(struct announce *announce)
 {
 	struct announce_view view = {
@@ -54,6 +70,9 @@ static struct announce_view view_of(struct announce *announce)
 		view.past = ANNOUNCE_PAST_UNTOUCHED;
 	}
 	view.likeness = announce_likeness_of(&announce->wanted, &announce->seen);
+	if (view.holder != ANNOUNCE_HOLDER_US) {
+		view.proof = proof_of(announce);
+	}
 	return view;
 }
 
@@ -468,10 +487,15 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 	}
 }
 
-static void refuse(struct announce *announce)
+static void refuse(struct announce *announce, const struct announce_view *view)
 {
 	char why[sizeof(announce->why)];
 	announce_describe_other(&announce->seen, announce->at, why, sizeof(why));
+	if (view->has_id && view->likeness >= ANNOUNCE_LIKE_ID) {
+		size_t len = strlen(why);
+		text_printf(why + len, sizeof(why) - len,
+			"; it has our yarn:id, and another agent's mark or none");
+	}
 	announce_stay_in_state(announce, ANNOUNCE_CONFLICT, why);
 	announce->may_be_registered = false;
 	announce_forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
@@ -534,7 +558,7 @@ void announce_reconcile(struct announce *announce)
 		fulfilled(announce, &view);
 		break;
 	case ANNOUNCE_DO_REFUSE:
-		refuse(announce);
+		refuse(announce, &view);
 		break;
 	case ANNOUNCE_DO_CREATE:
 	case ANNOUNCE_DO_REWRITE:
@@ -559,6 +583,7 @@ static void recognise_sent(struct announce *announce)
 static void on_node(void *context, const struct registry_result *result)
 {
 	struct announce *announce = context;
+	uint64_t former_session = announce->former_session;
 	if (announce->request) {
 		return; /* its end refreshes the watch */
 	}
@@ -579,4 +604,7 @@ static void on_node(void *context, const struct registry_result *result)
 		return;
 	}
 	announce_reconcile(announce);
+	if (announce->former_session != former_session && announce->options.on_former) {
+		announce->options.on_former(announce->options.context);
+	}
 }

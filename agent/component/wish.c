@@ -221,7 +221,8 @@ static void wish(
 {
 	struct err err = ERR_INIT;
 	struct record *record = NULL;
-	if (config_record(&record, component->config, component->endpoints, health, &err) &&
+	if (config_record(&record, component->config, component->endpoints, health,
+		    &component->mark, &err) &&
 		verdict->wish != ANNOUNCE_UP) {
 		/*
 		 * Removing needs no record: a component whose record cannot be made is taken out

@@ -35,6 +35,7 @@ const struct config_option config_agent_options[] = {
 	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
 		.fixed = true,
 		.help = "Where the agent keeps what a restart must not lose: its registry session, "
+			"the secret by which it knows its own records, "
 			"the drain, the snapshot of the cache. It is not used when others than "
 			"root and the agent's user can change what its path leads to." },
 	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",

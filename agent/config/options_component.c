@@ -29,8 +29,10 @@ const struct config_option config_component_options[] = {
 	{ "id", TEXT(component, id), .max = LIMIT_ADDRESS_VALUE_BYTES,
 		.automatic = "${berth.container_id}, where it is known",
 		.example = "${berth.container_id}",
-		.help = "The container's id, yarn:id in the record. An agent that finds its own id "
-			"on a record takes it over." },
+		.help = "The container's id, yarn:id in the record. It does not prove that this is "
+			"the same agent: a live record of another one is left alone, see "
+			"on_conflict. A persistent record, which nobody holds, is for the agent "
+			"with its id." },
 	{ "persistence",
 		WORD(component, persistence, "container", "application-attempt", "application",
 			"permanent"),
@@ -56,7 +58,9 @@ const struct config_option config_component_options[] = {
 		.prose = true, .automatic = "none", .example = "tomcat node",
 		.help = "For people, in the record." },
 	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
-		.help = "The action when another container's live record is at the path." },
+		.help = "The action when another agent's live record is at the path. refuse: wait "
+			"for its end. An agent's own records, also those of a session that it does "
+			"not have any more, are its own by a secret in state_dir." },
 	{ "on_stop", CHOICE(component, keep_on_stop, "remove", "keep"),
 		.automatic = "remove for container, else keep", .example = "remove",
 		.help = "The fate of the record when the agent stops. keep: a persistent "

@@ -65,7 +65,7 @@ static bool is_left_out(const struct config_name_value *attribute)
 }
 
 static int add_texts(struct record *record, const struct config_component *config,
-	const char *health, struct err *err)
+	const char *health, const struct holder_attribute *mark, struct err *err)
 {
 	const struct config_name_value texts[] = {
 		{ "description", config->description },
@@ -86,14 +86,18 @@ static int add_texts(struct record *record, const struct config_component *confi
 			return err->code;
 		}
 	}
-	return health ? set_text(record, CONFIG_RECORD_HEALTH, health, err) : 0;
+	if (health && set_text(record, CONFIG_RECORD_HEALTH, health, err)) {
+		return err->code;
+	}
+	return mark && mark->name ? set_text(record, mark->name, mark->value, err) : 0;
 }
 
 int config_record(struct record **ret_record, const struct config_component *config,
-	const struct config_record_endpoint *endpoints, const char *health, struct err *err)
+	const struct config_record_endpoint *endpoints, const char *health,
+	const struct holder_attribute *mark, struct err *err)
 {
 	struct record *record = allocated(record_create());
-	int code = add_texts(record, config, health, err);
+	int code = add_texts(record, config, health, mark, err);
 	for (size_t i = 0; code == 0 && i < config->endpoint_count; i++) {
 		code = add_endpoint(record, &config->endpoints[i], &endpoints[i], err);
 	}

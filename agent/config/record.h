@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "agent/base/holder.h"
 #include "agent/config/config.h"
 #include "lib/base/err.h"
 #include "lib/record/record.h"
@@ -23,11 +24,12 @@ struct config_record_endpoint {
 #define CONFIG_RECORD_HEALTH "berth:health"
 
 /*
- * `endpoints` has config->endpoint_count items. `health` NULL: no such attribute. The record passes
- * record_check() or the error says which limit it breaks.
+ * `endpoints` has config->endpoint_count items. `health` NULL: no such attribute. `mark`: may
+ * be NULL. The record passes record_check() or the error says which limit it breaks.
  */
 int config_record(struct record **ret_record, const struct config_component *config,
-	const struct config_record_endpoint *endpoints, const char *health, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
+	const struct config_record_endpoint *endpoints, const char *health,
+	const struct holder_attribute *mark, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(6);
 
 #endif

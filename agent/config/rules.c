@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/holder.h"
 #include "agent/config/build.h"
 #include "agent/config/builtin.h"
 #include "agent/config/doubt.h"
@@ -497,7 +498,9 @@ void config_rule_record(struct config_builder *builder, const struct config_sect
 	const char *health = component->publish_health || component->keep_last ? "failing" : NULL;
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
-	if (config_record(&record, component, all_in, health, &err)) {
+	struct holder_attribute mark = { .name = HOLDER_KEY }; /* the longest one */
+	memset(mark.value, 'f', sizeof(mark.value) - 1);
+	if (config_record(&record, component, all_in, health, &mark, &err)) {
 		config_report(builder, section, NULL, "[component%s%s]: %s: %s",
 			*section->name ? " " : "", section->name, berth_error_name(err.code),
 			err.msg);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/holder.h"
 #include "agent/command/spawn.h"
 #include "agent/config/found.h"
 #include "agent/config/value.h"
@@ -378,6 +379,8 @@ int config_verify_attribute_name(const char *name, struct err *err)
 		{ "yarn:id", "`id`" },
 		{ "yarn:persistence", "`persistence`" },
 		{ "berth:health", "`publish_health`" },
+		{ HOLDER_MARK, "the agent" },
+		{ HOLDER_KEY, "the agent" },
 	};
 	if (!is_attribute_name(name)) {
 		return err_set(err, BERTH_FAILED,

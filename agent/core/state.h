@@ -27,6 +27,7 @@
 #include "agent/base/drain.h"
 #include "agent/base/file_queue.h"
 #include "agent/base/history.h"
+#include "agent/base/holder.h"
 #include "agent/base/lasting_io.h"
 #include "agent/base/metrics.h"
 #include "agent/base/registry_loop.h"
@@ -115,6 +116,8 @@ struct agent {
 	char session_saved[64]; /* the session that is saved, or on its way to the disk; "" */
 	struct timer session_save_timer; /* active while records wait for it */
 	struct list abandoned;           /* nodes, of registration/registry.c */
+	struct holder holder;
+	struct timer holder_save_timer; /* active while records wait for it */
 
 	struct check_scheduler *scheduler;
 	struct check_set *checks;

@@ -141,13 +141,15 @@ static json_t *make_document(struct agent *agent)
 		agent_registry_close(agent);
 	}
 	return json_pack(
-		"{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
+		"{s:o, s:o, s:o*, s:o, s:o, s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, "
+		"s:b}",
 		"checks", checks, "components", components, "session", session, "history",
-		history_json(agent->history, true), "drain", drains, "started", agent->started,
-		"binary", agent->upgrade->binary, "state_dir", agent->config->agent.state_dir,
-		"socket", socket, "socket_path", agent->config->agent.socket, "listen",
-		agent->config->agent.listen, "xds", agent->config->xds.listen, "server", server,
-		"core_limit", (json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		history_json(agent->history, true), "drain", drains, "holder", agent->holder.secret,
+		"started", agent->started, "binary", agent->upgrade->binary, "state_dir",
+		agent->config->agent.state_dir, "socket", socket, "socket_path",
+		agent->config->agent.socket, "listen", agent->config->agent.listen, "xds",
+		agent->config->xds.listen, "server", server, "core_limit",
+		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
 		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
 }
 

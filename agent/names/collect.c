@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/holder.h"
 #include "agent/names/internal.h"
 #include "lib/base/path.h"
 #include "lib/record/service.h"
@@ -72,7 +73,8 @@ static void add_texts(struct names_answer *answer, const struct record *record)
 	json_t *value;
 	json_object_foreach ((json_t *)(uintptr_t)record_json(record), key, value) {
 		bool is_first = strcmp(key, first[0]) == 0 || strcmp(key, first[1]) == 0;
-		if (!is_first && strcmp(key, "type") != 0 && json_is_string(value)) {
+		bool is_bare = strcmp(key, "type") == 0 || strcmp(key, HOLDER_MARK) == 0;
+		if (!is_first && !is_bare && json_is_string(value)) {
 			add_text(answer, key, json_string_value(value));
 		}
 	}

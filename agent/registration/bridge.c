@@ -11,13 +11,15 @@
 #include "agent/core/state.h"
 #include "agent/core/upgrade.h"
 #include "agent/registration/components.h"
+#include "agent/registration/holder.h"
 #include "lib/base/limits.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
 
 static bool session_is_saved(void *context)
 {
-	return !timer_runs(&((struct agent *)context)->session_save_timer);
+	const struct agent *agent = context;
+	return agent_holder_is_saved(agent) && !timer_runs(&agent->session_save_timer);
 }
 
 static bool is_taken(void *context, const char *path)
@@ -86,6 +88,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.loop = agent->loop,
 			.registry = agent->registry,
 			.book = agent->bridge_book,
+			.holder = &agent->holder,
 			.http = agent->http,
 			.sockets = received->bridge,
 			.socket_count = received->bridge_count,

@@ -6,11 +6,13 @@
 
 #include "agent/core/event.h"
 #include "agent/core/state.h"
+#include "agent/registration/holder.h"
 #include "agent/registration/persistent.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 #include "lib/base/text.h"
+#include "lib/registry/url.h"
 
 /* ---- events of components ---- */
 
@@ -42,8 +44,15 @@ static void on_hook_run(void *context, struct component *component, bool succeed
 static bool on_write(void *context, struct component *component)
 {
 	struct agent *agent = context;
-	return component_config(component)->ephemeral ? !timer_runs(&agent->session_save_timer)
-						      : agent_persistent_note(agent, component);
+	return agent_holder_is_saved(agent) &&
+		(component_config(component)->ephemeral ? !timer_runs(&agent->session_save_timer)
+							: agent_persistent_note(agent, component));
+}
+
+static bool is_on_zookeeper(const struct config *config)
+{
+	enum registry_url_kind kind;
+	return registry_url_rest(config->registry.url, &kind) && kind == REGISTRY_URL_ZOOKEEPER;
 }
 
 static struct component_environment environment_of(struct agent *agent)
@@ -55,6 +64,8 @@ static struct component_environment environment_of(struct agent *agent)
 		.hosted = agent->lookups != agent->registry,
 		.checks = agent->checks,
 		.update_interval_ms = agent->config->registry.update_interval_ms,
+		.holder = &agent->holder,
+		.session_outlives = is_on_zookeeper(agent->config),
 		.session_resumed = agent->session_resumed,
 		.persistent = agent->persistent,
 		.on_transition = on_transition,

@@ -143,7 +143,8 @@ struct registry_stat {
 	size_t children;
 	size_t foreign; /* the others: names that are not path elements, or paths over the limit */
 	bool ephemeral;
-	bool own; /* ephemeral and held by this registry's own session */
+	bool own;         /* ephemeral and held by this registry's own session */
+	uint64_t session; /* ZooKeeper: that holds an ephemeral node; else 0 */
 };
 
 /* A record as stored, which has been found to be one. */

@@ -292,26 +292,6 @@ class Restarts(BridgeTest):
         self.assertEqual(self.seen(), [1, 1])
         figure(self, "the second one says conflict, also after a kill of the bridge: 0 events")
 
-    def test_a_container_that_had_a_session_of_its_own(self):
-        """Its agent leaves the record in its session, and comes back with the bridge's registry."""
-        agent = self.agent("inside")
-        path = agent.PATH
-        self.agent_of_host.write_config({"bridge": {"containers": self.containers},
-            "container *": {"allow": "/users/joe/**"}})
-        self.agent_of_host.signal(signal.SIGHUP)
-        agent.write_config(agent.component(check=None))
-        agent.start().wait_state("registered")
-        witness = self.witness(path)
-        agent.signal(signal.SIGQUIT)
-        agent.wait()
-        sections = agent.component(check=None)
-        agent.registry = f"dir:{self.inside}"
-        agent.write_config(sections)
-        agent.start()
-        self.await_state(self.agent_of_host, "web-1", path, "registered")
-        self.assertNotIn(None, witness.end())
-        self.assertEqual(len(witness.seen), 2)
-
     def test_the_session_is_over(self):
         """Another one is made, and all that lives is registered in it."""
         begin = time.monotonic()

@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import random
+import re
 import signal
 import unittest
 
@@ -126,8 +127,9 @@ class RandomEdits(LifeTest):
         return agent.request("POST", "/v1/agent/reload")
 
     def records(self, paths, registry=None):
-        return {path: (self.record(path, registry), self.is_ephemeral(path, registry))
-            for path in paths}
+        """As two agents write them: but for their marks."""
+        return {path: (re.sub(r',"berth:holder":"\w+"', "", self.record(path, registry) or ""),
+            self.is_ephemeral(path, registry)) for path in paths}
 
     def expected(self, number, edits, paths):
         """What a fresh agent writes into an empty registry."""

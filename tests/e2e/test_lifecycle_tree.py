@@ -133,10 +133,14 @@ class Stop(LifeTest):
 
     def test_the_next_agent_goes_on_with_the_record(self):
         self.stopped(persistence="application")
-        before = self.version()
-        agent = self.web_agent("next", persistence="application").start()
+        before, made = self.version(), self.identity()
+        agent = self.web_agent(persistence="application").start()
         agent.wait_state("registered")
         self.assertEqual(self.version(), before)
+        agent.stop()
+        agent = self.web_agent("next", persistence="application").start()
+        agent.wait_state("registered")
+        self.assertEqual(self.identity(), made, "another one marks it, in place")
 
     def test_remove_removes_it(self):
         self.stopped(persistence="application", on_stop="remove")

@@ -23,16 +23,21 @@ enum { WISHES = 5, STRANGE = 7, ROUNDS = 12 };
 static const char PATH[] = "/users/joe/c1";
 static const char CHILD[] = "/users/joe/c1/below";
 
-/* Records of the component; the last two have no yarn:id. */
-static const char *const wishes[WISHES] = { "{" MARKER ",\"yarn:id\":\"c_1\"}",
-	"{" MARKER ",\"yarn:id\":\"c_1\",\"description\":\"two\"}",
+#define MARK ",\"berth:holder\":\"m\""
+
+/* Records of the component; the last two have no yarn:id, the last three no mark. */
+static const char *const wishes[WISHES] = { "{" MARKER ",\"yarn:id\":\"c_1\"" MARK "}",
+	"{" MARKER ",\"yarn:id\":\"c_1\",\"description\":\"two\"" MARK "}",
 	"{" MARKER ",\"yarn:id\":\"c_2\"}", "{" MARKER ",\"description\":\"three\"}",
 	"{" MARKER "}" };
 
-/* Data of other clients; the first three may pass for a predecessor's, or for no data. */
-static const char *const strange[STRANGE] = { "", "{" MARKER ",\"yarn:id\":\"c_1\",\"x\":1}",
+/*
+ * Data of other clients; the first three may pass for a predecessor's, or for no data. On a live
+ * node only the second one, which has our mark, may.
+ */
+static const char *const strange[STRANGE] = { "", "{" MARKER ",\"yarn:id\":\"c_1\"" MARK "}",
 	"{" MARKER "}", "{" MARKER ",\"yarn:id\":\"c_9\"}", "host:1", "{" MARKER ", oops", "{}" };
-enum { FIRST_FOREIGN = 3 };
+enum { MARKED = 1, FIRST_FOREIGN = 3 };
 
 struct script {
 	struct ev_loop *loop;
@@ -126,14 +131,17 @@ static void put(struct script *script, unsigned which)
 {
 	const char *before = look(script);
 	const char *text = strange[which % STRANGE];
-	if (which / STRANGE % 2) {
+	bool lives = which / STRANGE % 2;
+	which %= STRANGE;
+	if (lives) {
 		put_ephemeral(script, text);
 	} else {
 		memory_put(script->registry, PATH, text);
 	}
 	bool own_place = before && before != script->foreign && !script->foreign;
-	script->foreign = which % STRANGE >= FIRST_FOREIGN && !script->takeover && !own_place &&
-			!script->given_left && look(script)
+	bool shared = script->wish_node.kind == DIALECT_NODE_SHARED;
+	bool may_be_ours = lives && !shared ? which == MARKED : which < FIRST_FOREIGN || own_place;
+	script->foreign = !may_be_ours && !script->takeover && !script->given_left && look(script)
 		? text
 		: NULL;
 }

@@ -130,6 +130,7 @@ void registry_zk_set_stat(struct registry_task *task, const struct zk_stat *stat
 		.children = stat->children,
 		.ephemeral = stat->owner != 0,
 		.own = stat->owner != 0 && stat->owner == session,
+		.session = stat->owner,
 	};
 }
 

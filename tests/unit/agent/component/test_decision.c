@@ -23,6 +23,8 @@ struct row {
 #define ANOTHER_SESSIONS .holder = ANNOUNCE_HOLDER_OTHER
 #define WRITTEN .past = ANNOUNCE_PAST_WRITTEN
 #define UNTOUCHED .past = ANNOUNCE_PAST_UNTOUCHED
+#define PROVEN .proof = ANNOUNCE_PROVEN
+#define STRANGE .proof = ANNOUNCE_STRANGE
 #define SAME_ID .likeness = ANNOUNCE_LIKE_ID
 #define SAME_RECORD .likeness = ANNOUNCE_LIKE_RECORD
 #define SAME_BYTES .likeness = ANNOUNCE_LIKE_BYTES
@@ -36,11 +38,19 @@ static struct row rows[] = {
 	{ "ours, its content replaced by data that is not a record", { UP, FOREIGN, OUR_SESSIONS },
 		ANNOUNCE_DO_REWRITE },
 	{ "ours, emptied by another client", { UP, EMPTY, OUR_SESSIONS }, ANNOUNCE_DO_REWRITE },
-	{ "a dead predecessor's", { UP, RECORD, ANOTHER_SESSIONS, SAME_BYTES },
+	{ "a predecessor's", { UP, RECORD, ANOTHER_SESSIONS, PROVEN, SAME_BYTES },
 		ANNOUNCE_DO_TAKE_OVER },
+	{ "a predecessor's, with another id", { UP, RECORD, ANOTHER_SESSIONS, PROVEN },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "a predecessor's node of another scheme", { UP, FOREIGN, ANOTHER_SESSIONS, PROVEN },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "with our id, and nobody knows whose", { UP, RECORD, ANOTHER_SESSIONS, SAME_BYTES },
+		ANNOUNCE_DO_REFUSE },
+	{ "with our id, of another agent", { UP, RECORD, ANOTHER_SESSIONS, STRANGE, SAME_RECORD },
+		ANNOUNCE_DO_REFUSE },
 	{ "ours, of our session before this one",
 		{ UP, RECORD, ANOTHER_SESSIONS, UNTOUCHED, SAME_BYTES }, ANNOUNCE_DO_TAKE_OVER },
-	{ "a live twin took ours", { UP, RECORD, ANOTHER_SESSIONS, WRITTEN, SAME_ID },
+	{ "a live twin took ours", { UP, RECORD, ANOTHER_SESSIONS, WRITTEN, PROVEN, SAME_ID },
 		ANNOUNCE_DO_REFUSE },
 	{ "another's", { UP, RECORD, ANOTHER_SESSIONS }, ANNOUNCE_DO_REFUSE },
 	{ "another's, takeover", { UP, RECORD, ANOTHER_SESSIONS, .takeover = true },
@@ -81,6 +91,12 @@ static struct row rows[] = {
 	{ "persistent: what we wrote, under an earlier id", { UP_PERSISTENT, RECORD, UNTOUCHED },
 		ANNOUNCE_DO_REWRITE },
 	{ "persistent: what we emptied", { UP_PERSISTENT, EMPTY, UNTOUCHED }, ANNOUNCE_DO_REWRITE },
+	{ "persistent: by our mark, under an earlier id", { UP_PERSISTENT, RECORD, PROVEN },
+		ANNOUNCE_DO_REWRITE },
+	{ "persistent: our id, and another agent's mark",
+		{ UP_PERSISTENT, RECORD, STRANGE, SAME_ID }, ANNOUNCE_DO_REWRITE },
+	{ "persistent: ours until another agent with our id came",
+		{ UP_PERSISTENT, RECORD, WRITTEN, STRANGE, SAME_ID }, ANNOUNCE_DO_REFUSE },
 	{ "persistent: another's, where ours was", { UP_PERSISTENT, RECORD, WRITTEN },
 		ANNOUNCE_DO_REFUSE },
 	{ "what we wrote was persistent, under an earlier id", { UP, RECORD, UNTOUCHED },
@@ -101,8 +117,8 @@ static struct row rows[] = {
 		{ DOWN_PERSISTENT, RECORD, UNTOUCHED }, ANNOUNCE_DO_REMOVE },
 	{ "down: no node", { DOWN, ABSENT }, ANNOUNCE_DO_NOTHING },
 	{ "down: ours", { DOWN, RECORD, OUR_SESSIONS, SAME_ID }, ANNOUNCE_DO_REMOVE },
-	{ "down: a dead predecessor's", { DOWN, RECORD, ANOTHER_SESSIONS, SAME_ID },
-		ANNOUNCE_DO_REMOVE },
+	{ "down: a predecessor's", { DOWN, RECORD, ANOTHER_SESSIONS, PROVEN }, ANNOUNCE_DO_REMOVE },
+	{ "down: with our id", { DOWN, RECORD, ANOTHER_SESSIONS, SAME_ID }, ANNOUNCE_DO_NOTHING },
 	{ "down: another's", { DOWN, RECORD, ANOTHER_SESSIONS }, ANNOUNCE_DO_NOTHING },
 	{ "down: a twin's", { DOWN, RECORD, ANOTHER_SESSIONS, WRITTEN, SAME_ID },
 		ANNOUNCE_DO_NOTHING },
@@ -152,15 +168,16 @@ static void check_wish(const struct announce_view *view, enum announce_action ac
 	cr_assert(action != ANNOUNCE_DO_REFUSE || !view->takeover);
 }
 
-/* A node of a live session that nothing connects with us. */
+/* A node of a live session that nothing proves to be ours. */
 static void check_others(const struct announce_view *view, enum announce_action action)
 {
 	bool other = view->node >= ANNOUNCE_NODE_EMPTY && view->holder == ANNOUNCE_HOLDER_OTHER &&
-		view->likeness == ANNOUNCE_LIKE_NOTHING && view->past != ANNOUNCE_PAST_UNTOUCHED;
+		view->proof != ANNOUNCE_PROVEN && view->past != ANNOUNCE_PAST_UNTOUCHED &&
+		!view->shared;
 	if (other && !view->takeover) {
 		cr_assert(action == ANNOUNCE_DO_NOTHING || action == ANNOUNCE_DO_REFUSE);
 	}
-	cr_assert(!other || view->shared || !announce_is_registered(view));
+	cr_assert(!other || !announce_is_registered(view));
 }
 
 static void check_rest(const struct announce_view *view, enum announce_action action)
@@ -194,7 +211,7 @@ static unsigned take(unsigned *number, unsigned kinds)
 
 Test(decision, breaks_no_rule_in_any_situation)
 {
-	enum { SITUATIONS = 3 * 2 * 2 * 2 * 2 * 2 * 5 * 3 * 3 * 4 * 2 };
+	enum { SITUATIONS = 3 * 2 * 2 * 2 * 2 * 2 * 5 * 3 * 3 * 3 * 4 * 2 };
 	for (unsigned i = 0; i < SITUATIONS; i++) {
 		unsigned number = i;
 		struct announce_view view = { 0 };
@@ -207,6 +224,7 @@ Test(decision, breaks_no_rule_in_any_situation)
 		view.node = take(&number, 5);
 		view.holder = take(&number, 3);
 		view.past = take(&number, 3);
+		view.proof = take(&number, 3);
 		view.likeness = take(&number, 4);
 		view.childless = take(&number, 2);
 		check(&view);

@@ -16,8 +16,8 @@ static struct record *make(const struct config *config,
 	static const struct config_record_endpoint all_in[4];
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
-	int code = config_record(
-		&record, &config->components[0], endpoints ? endpoints : all_in, health, &err);
+	int code = config_record(&record, &config->components[0], endpoints ? endpoints : all_in,
+		health, NULL, &err);
 	cr_assert_eq(code, 0, "%s", err.msg);
 	return record;
 }
@@ -160,7 +160,8 @@ static void expect_error(const struct config *config, int code, const char *part
 	static const struct config_record_endpoint all_in[4];
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
-	cr_expect_eq(config_record(&record, &config->components[0], all_in, "failing", &err), code);
+	cr_expect_eq(config_record(&record, &config->components[0], all_in, "failing", NULL, &err),
+		code);
 	cr_expect_eq(err.code, code);
 	cr_expect_not_null(strstr(err.msg, part), "%s", err.msg);
 	cr_expect_null(record);
