@@ -70,12 +70,12 @@ static int open_directory(struct looks *looks, struct err *err)
 static void watch_directory(struct looks *looks)
 {
 	watches_begin(looks->watches, 0, NULL);
-	watches_add(looks->watches, 0, looks->fd);
-	(void)watches_end(looks->watches, 0);
+	watches_add(looks->watches, looks->fd);
+	(void)watches_end(looks->watches);
 	if (looks->above >= 0) {
 		watches_begin(looks->watches, ABOVE, path_name(looks->path));
-		watches_add(looks->watches, ABOVE, looks->above);
-		(void)watches_end(looks->watches, ABOVE);
+		watches_add(looks->watches, looks->above);
+		(void)watches_end(looks->watches);
 	}
 }
 
@@ -274,10 +274,10 @@ static bool get_look(struct look *look, struct wire_frame *frame)
 	look->device = wire_get_number(frame);
 	look->inode = wire_get_number(frame);
 	look->flags = (unsigned)wire_get_number(frame);
-	look->looked_at = wire_get_number(frame);
-	look->max_entries = wire_get_number(frame);
-	look->max_records = wire_get_number(frame);
-	look->max_bytes = wire_get_number(frame);
+	look->looked_at = (size_t)wire_get_number(frame);
+	look->max_entries = (size_t)wire_get_number(frame);
+	look->max_records = (size_t)wire_get_number(frame);
+	look->max_bytes = (size_t)wire_get_number(frame);
 	look->owner_uid = (uid_t)wire_get_number(frame);
 	look->owner_gid = (gid_t)wire_get_number(frame);
 	look->socket.device = wire_get_number(frame);
@@ -428,7 +428,7 @@ static void on_directory(void *context, int fd)
 {
 	const struct look *look = context;
 	if (look->flags & LOOKER_WATCH) {
-		watches_add(look->looks->watches, look->id, fd);
+		watches_add(look->looks->watches, fd);
 	}
 }
 
@@ -445,7 +445,7 @@ static void walk(struct look *look, int fd, int registry_fd, int64_t began_ns)
 	watches_begin(look->looks->watches, look->id, NULL);
 	on_directory(look, fd);
 	enum tree_end end = registry_fd >= 0 ? tree_walk(&walk, registry_fd) : TREE_WHOLE;
-	bool complete = watches_end(look->looks->watches, look->id);
+	bool complete = watches_end(look->looks->watches);
 	look->result |= (complete ? 0 : LOOKER_INCOMPLETE) |
 		(end == TREE_MANY_ENTRIES                 ? LOOKER_PARTIAL
 				: end == TREE_OUT_OF_TIME ? LOOKER_CUT
@@ -562,7 +562,7 @@ static void look_at(struct look *look, struct claim *claim, int registry_fd, str
 		bool good = send_record(look, claim, &node, unread, &refusal);
 		if (live && good && !unread) {
 			sums->records++;
-			sums->bytes += node.version.size;
+			sums->bytes += (size_t)node.version.size;
 			send_owner(look, claim, &node);
 		}
 	}
@@ -578,7 +578,7 @@ static void look_at_all(struct look *look, int registry_fd)
 		const struct claim *claim = &look->claims[i];
 		if (claim->good && is_allowed(look, claim->path)) {
 			sums.records++;
-			sums.bytes += claim->version.size;
+			sums.bytes += (size_t)claim->version.size;
 		}
 	}
 	for (size_t i = first; i < look->claim_count; i++) {

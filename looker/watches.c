@@ -42,6 +42,7 @@ struct watches {
 	int64_t retry_at_ms;
 	void *by_descriptor; /* tsearch() trees */
 	void *by_number;
+	struct set *named; /* whose directories are being named */
 };
 
 static int compare_descriptors(const void *a, const void *b)
@@ -109,6 +110,7 @@ void watches_begin(struct watches *watches, uint64_t number, const char *only)
 	}
 	set->generation++;
 	set->complete = true;
+	watches->named = set;
 }
 
 static void free_watch(struct watches *watches, struct watch *watch)
@@ -118,10 +120,10 @@ static void free_watch(struct watches *watches, struct watch *watch)
 	free(watch);
 }
 
-void watches_add(struct watches *watches, uint64_t number, int fd)
+void watches_add(struct watches *watches, int fd)
 {
 	char name[PROC_NAME_BYTES];
-	struct set *set = find_set(watches, number);
+	struct set *set = watches->named;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	int descriptor = watches->fd >= 0 ? inotify_add_watch(watches->fd, name, EVENTS) : -1;
 	if (descriptor < 0) {
@@ -154,11 +156,10 @@ static void drop(struct watches *watches, struct set *set, bool all)
 	}
 }
 
-bool watches_end(struct watches *watches, uint64_t number)
+bool watches_end(struct watches *watches)
 {
-	struct set *set = find_set(watches, number);
-	drop(watches, set, false);
-	return set->complete;
+	drop(watches, watches->named, false);
+	return watches->named->complete;
 }
 
 void watches_forget(struct watches *watches, uint64_t number)

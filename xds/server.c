@@ -526,7 +526,7 @@ size_t server_streams_max(void)
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	return limit.rlim_cur / 2;
+	return (size_t)(limit.rlim_cur / 2);
 }
 
 size_t server_connections_max(void)

@@ -633,8 +633,8 @@ static void take_result(struct bridge_container *container, struct wire_frame *f
 	memcpy(before, container->mistake, sizeof(before));
 	frame->bad = wire_get_number(frame) != container->id || frame->bad;
 	container->looked = (unsigned)wire_get_number(frame);
-	container->passed_over = wire_get_number(frame);
-	container->more += wire_get_number(frame);
+	container->passed_over = (size_t)wire_get_number(frame);
+	container->more += (size_t)wire_get_number(frame);
 	container->look_took_ns = (int64_t)wire_get_number(frame);
 	text_printf(container->mistake, sizeof(container->mistake), "%s", wire_get_text(frame));
 	if (*container->mistake && *before && strcmp(before, container->mistake) != 0) {

@@ -202,7 +202,7 @@ static bool handle(struct bridge_looker *looker, struct wire_frame *frame)
 	if (frame->type == LOOKER_EVENT) {
 		uint64_t id = wire_get_number(frame);
 		unsigned what = (unsigned)wire_get_number(frame);
-		size_t count = wire_get_number(frame);
+		size_t count = (size_t)wire_get_number(frame);
 		if (!frame->bad) {
 			looker->events.on_event(looker->events.context, id, what, count);
 		}

@@ -369,8 +369,10 @@ void bridge_publish_release(
 void bridge_publish_forsake(struct bridge_publish *publish,
 	bool (*is_spared)(void *context, const char *path, const char *container), void *context)
 {
-	for (struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
+	struct list *next;
+	for (struct list *at = publish->posts.next; at != &publish->posts; at = next) {
 		struct post *post = LIST_ITEM(at, struct post, link);
+		next = at->next;
 		if (post->state == POST_INHERITED &&
 			!is_spared(context, post->path, post->account->container)) {
 			leave(post, "its container ended while the agent was away");

@@ -178,13 +178,13 @@ static void each_interface(
 	}
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char variable[IF_NAMESIZE + sizeof("BERTH_IP_")];
-		char *blank = strchr(line, ' ');
-		*blank = '\0';
+		char *address = line + strcspn(line, " ");
+		*address++ = '\0';
 		text_printf(variable, sizeof(variable), "BERTH_IP_%s", line);
 		for (char *c = variable; *c; c++) {
 			*c = isalnum((unsigned char)*c) ? *c : '_';
 		}
-		take(context, variable, blank + 1);
+		take(context, variable, address);
 	}
 	free(text);
 }

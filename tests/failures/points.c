@@ -503,15 +503,6 @@ FAILING(SEND, ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int f
 	(fd, message, flags))
 FAILING(RECEIVE, ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags),
 	(fd, message, flags))
-#if __SIZEOF_POINTER__ == 4
-/* By these names with a time of 64 bits. */
-extern ssize_t __sendmsg64(int fd, const struct msghdr *message, int flags);
-extern ssize_t __recvmsg64(int fd, struct msghdr *message, int flags);
-FAILING(SEND, ssize_t, -1, __sendmsg64, (int fd, const struct msghdr *message, int flags),
-	(fd, message, flags))
-FAILING(RECEIVE, ssize_t, -1, __recvmsg64, (int fd, struct msghdr *message, int flags),
-	(fd, message, flags))
-#endif
 
 FAILING(FSYNC, int, -1, fsync, (int fd), (fd))
 FAILING(RENAME, int, -1, rename, (const char *from, const char *to), (from, to))
@@ -593,6 +584,30 @@ FAILING(LIMIT, int, -1, getrlimit, (__rlimit_resource_t resource, struct rlimit 
 	(resource, limit))
 FAILING(LIMIT, int, -1, setrlimit, (__rlimit_resource_t resource, const struct rlimit *limit),
 	(resource, limit))
+
+#if __SIZEOF_POINTER__ == 4
+/* By these names with sizes and times of 64 bits. */
+extern ssize_t __sendmsg64(int fd, const struct msghdr *message, int flags);
+extern ssize_t __recvmsg64(int fd, struct msghdr *message, int flags);
+extern int __stat64_time64(const char *path, struct stat *status);
+extern int __lstat64_time64(const char *path, struct stat *status);
+extern int __fstat64_time64(int fd, struct stat *status);
+extern int __fstatat64_time64(int folder, const char *path, struct stat *status, int flags);
+OPENING(open64, (const char *path, int flags, ...), flags, (path, flags, mode))
+OPENING(openat64, (int folder, const char *path, int flags, ...), flags,
+	(folder, path, flags, mode))
+FAILING(SEND, ssize_t, -1, __sendmsg64, (int fd, const struct msghdr *message, int flags),
+	(fd, message, flags))
+FAILING(RECEIVE, ssize_t, -1, __recvmsg64, (int fd, struct msghdr *message, int flags),
+	(fd, message, flags))
+FAILING(STAT, int, -1, __stat64_time64, (const char *path, struct stat *status), (path, status))
+FAILING(STAT, int, -1, __lstat64_time64, (const char *path, struct stat *status), (path, status))
+FAILING(STAT, int, -1, __fstat64_time64, (int fd, struct stat *status), (fd, status))
+FAILING(STAT, int, -1, __fstatat64_time64,
+	(int folder, const char *path, struct stat *status, int flags),
+	(folder, path, status, flags))
+FAILING(STAT, int, -1, fstatvfs64, (int fd, struct statvfs64 *status), (fd, status))
+#endif
 
 /* ---- calls that fail in their own way ---- */
 
