@@ -12,6 +12,7 @@ struct judge {
 	const struct config_check *config;
 	struct http_reader reader;
 	struct buffer line; /* the first one of the answer, or of an interim answer before it */
+	struct buffer head; /* the lines behind it, when a field is expected */
 	struct buffer body; /* as much as a pattern sees */
 	const char *why;    /* it is refused; NULL: it is good so far */
 	bool ended;
@@ -32,9 +33,12 @@ static void read_on(struct judge *judge, const char **at, const char *end)
 	const char *stop = newline ? newline + 1 : end;
 	if (http_reader_is_idle(reader)) {
 		buffer_clear(&judge->line);
+		buffer_clear(&judge->head);
 	}
 	if (reader->state == HTTP_READER_START) {
 		append_most(&judge->line, *at, (size_t)(stop - *at));
+	} else if (reader->state == HTTP_READER_FIELDS && judge->config->expect_header_count > 0) {
+		append_most(&judge->head, *at, (size_t)(stop - *at));
 	}
 	switch (http_reader_next(reader, at, stop)) {
 	case HTTP_EVENT_REFUSED:
@@ -64,22 +68,99 @@ static void read_answer(struct judge *judge, const char *bytes, size_t len)
 	}
 }
 
-static bool body_matches(const struct config_check *config, const struct buffer *body)
+static bool matches(const char *pattern, bool ignore_case, const char *text, size_t len)
 {
-	struct check_match *match = check_match_create(config->match, config->match_ignore_case);
-	check_match_add(match, buffer_text(body), body->len);
+	struct check_match *match = check_match_create(pattern, ignore_case);
+	check_match_add(match, text, len);
 	bool found = check_match_finish(match);
 	check_match_destroy(match);
 	return found;
 }
 
-static void judge_body(const struct judge *judge, struct check_result *result)
+/* The value in a line of this name, without the blanks around it; NULL: the line has another. */
+static const char *value_in(const char *line, size_t len, const char *name, size_t *ret_len)
 {
-	const struct config_check *config = judge->config;
-	check_result_set_output(result, buffer_text(&judge->body), judge->body.len, false);
-	if (body_matches(config, &judge->body) == config->match_invert) {
+	size_t name_len = strlen(name);
+	if (len <= name_len || line[name_len] != ':' || strncasecmp(line, name, name_len) != 0) {
+		return NULL;
+	}
+	const char *at = line + name_len + 1;
+	const char *end = line + len;
+	while (at < end && strchr(" \t", *at)) {
+		at++;
+	}
+	while (at < end && strchr(" \t\r", end[-1])) {
+		end--;
+	}
+	*ret_len = (size_t)(end - at);
+	return at;
+}
+
+/* False, with the reason: no field of this name has such a value. */
+static bool judge_field(const struct config_name_value *expected, const char *head, size_t len,
+	int status, struct check_result *result)
+{
+	const char *value = NULL;
+	size_t value_len = 0;
+	for (const char *at = head, *end = head + len; at < end;) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t line_len = newline ? (size_t)(newline - at) : (size_t)(end - at);
+		size_t found_len;
+		const char *found = value_in(at, line_len, expected->name, &found_len);
+		if (found && matches(expected->value, false, found, found_len)) {
+			return true;
+		}
+		if (found) {
+			value = found;
+			value_len = found_len;
+		}
+		at += line_len + 1;
+	}
+	if (value) {
+		check_result_set_detail(result, "status %d, header %s is %.*s, not %s", status,
+			expected->name, (int)(value_len < 80 ? value_len : 80), value,
+			expected->value);
+	} else {
+		check_result_set_detail(
+			result, "status %d, without header %s", status, expected->name);
+	}
+	result->verdict = CHECK_FAILING;
+	return false;
+}
+
+bool check_http_judge_status(
+	const struct config_check *config, int status, struct check_result *result)
+{
+	if (config_status_in_ranges(config->warning_status, config->warning_status_count, status)) {
+		check_result_set_detail(result, "status %d, which is a warning", status);
+		result->verdict = CHECK_WARNING;
+		return true;
+	}
+	check_result_set_detail(result, "status %d", status);
+	bool good = config_status_in_ranges(
+		config->expect_status, config->expect_status_count, status);
+	result->verdict = good ? CHECK_PASSING : CHECK_FAILING;
+	return good;
+}
+
+bool check_http_judge_head(const struct config_check *config, int status, const char *head,
+	size_t len, struct check_result *result)
+{
+	for (size_t i = 0; i < config->expect_header_count; i++) {
+		if (!judge_field(&config->expect_headers[i], head, len, status, result)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void check_http_judge_body(const struct config_check *config, int status, const char *body,
+	size_t len, struct check_result *result)
+{
+	check_result_set_output(result, body, len, false);
+	if (matches(config->match, config->match_ignore_case, body, len) == config->match_invert) {
 		result->verdict = CHECK_FAILING;
-		check_result_set_detail(result, "status %d, body %s: %s", judge->reader.status,
+		check_result_set_detail(result, "status %d, body %s: %s", status,
 			config->match_invert ? "matches" : "does not match", config->match);
 	}
 }
@@ -89,12 +170,8 @@ static bool judge_answer(const struct judge *judge, bool complete, struct check_
 {
 	const struct config_check *config = judge->config;
 	int status = judge->reader.status;
-	check_result_set_detail(result, "status %d", status);
-	if (!config_status_in_ranges(config->expect_status, config->expect_status_count, status)) {
-		return true;
-	}
-	result->verdict = CHECK_PASSING;
-	if (!*config->match) {
+	if (!check_http_judge_status(config, status, result) ||
+		(!*config->match && config->expect_header_count == 0)) {
 		return true;
 	}
 	if (judge->why) {
@@ -102,10 +179,18 @@ static bool judge_answer(const struct judge *judge, bool complete, struct check_
 		check_result_set_detail(result, "status %d, but: %s", status, judge->why);
 		return true;
 	}
+	if (!http_reader_has_head(&judge->reader) && !complete) {
+		return false;
+	}
+	if (!check_http_judge_head(
+		    config, status, buffer_text(&judge->head), judge->head.len, result) ||
+		!*config->match) {
+		return true;
+	}
 	if (!judge->ended && !complete && judge->body.len < CHECK_HTTP_BODY_BYTES) {
 		return false;
 	}
-	judge_body(judge, result);
+	check_http_judge_body(config, status, buffer_text(&judge->body), judge->body.len, result);
 	return true;
 }
 
@@ -154,6 +239,7 @@ static void destroy(void *context)
 	struct judge *judge = context;
 	http_reader_finish(&judge->reader);
 	buffer_finish(&judge->line);
+	buffer_finish(&judge->head);
 	buffer_finish(&judge->body);
 	free(judge);
 }
@@ -163,6 +249,7 @@ static struct check_judge create_judge(const struct config_check *config)
 	struct judge *judge = allocate_zeroed(1, sizeof(*judge));
 	judge->config = config;
 	buffer_init(&judge->line, CHECK_HTTP_STATUS_LINE_BYTES);
+	buffer_init(&judge->head, HTTP_ANSWER_FIELD_BYTES);
 	buffer_init(&judge->body, CHECK_HTTP_BODY_BYTES);
 	http_reader_init(&judge->reader, HTTP_FOREIGN_ANSWER);
 	judge->reader.bodiless = strcmp(config->method, "HEAD") == 0;
@@ -209,7 +296,11 @@ bool check_http_exchange(const struct config_check *config, struct buffer *reque
 		buffer_printf(
 			request, "\r\n%s: %s", config->headers[i].name, config->headers[i].value);
 	}
+	if (*config->body) {
+		buffer_printf(request, "\r\nContent-Length: %zu", strlen(config->body));
+	}
 	buffer_append_text(request, "\r\nConnection: close\r\n\r\n");
+	buffer_append_text(request, config->body);
 	if (request->failed) {
 		return false;
 	}

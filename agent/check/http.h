@@ -1,6 +1,6 @@
 /*
  * An http check: one plain request, and the status line of its answer. Redirects are a status like
- * any other. The body is read only when it has to match a pattern.
+ * any other. Header and body are read only when they have to match a pattern.
  */
 #ifndef AGENT_CHECK_HTTP_H
 #define AGENT_CHECK_HTTP_H
@@ -19,5 +19,18 @@
  */
 bool check_http_exchange(const struct config_check *config, struct buffer *request,
 	struct check_socket_exchange *exchange);
+
+/*
+ * The parts of an answer, one behind the other; each sets the verdict and its reason. False: it
+ * fails, and the rest does not matter.
+ */
+bool check_http_judge_status(
+	const struct config_check *config, int status, struct check_result *result);
+/* `head`: the lines behind the status line. */
+bool check_http_judge_head(const struct config_check *config, int status, const char *head,
+	size_t len, struct check_result *result);
+/* For a check with a pattern. */
+void check_http_judge_body(const struct config_check *config, int status, const char *body,
+	size_t len, struct check_result *result);
 
 #endif

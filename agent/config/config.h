@@ -97,12 +97,15 @@ struct config_check {
 	/* tcp: bytes that the answer must contain, decoded likewise; "" : connecting is enough */
 	char *expect;
 	size_t expect_len;
-	char *method;                      /* http, default GET */
+	char *method;                      /* http, default GET, or POST with a body */
 	char *host;                        /* http: Host header, default from target */
 	struct config_name_value *headers; /* http: header.NAME = value */
 	size_t header_count;
+	char *body;                                /* http; "" : none */
 	struct config_status_range *expect_status; /* http, default 200-299 */
 	size_t expect_status_count;
+	struct config_name_value *expect_headers; /* http: expect_header.NAME = regex, valid */
+	size_t expect_header_count;
 	int64_t interval_ms;
 	int64_t timeout_ms;
 	int rise;
@@ -115,7 +118,7 @@ struct config_check {
 	int64_t down_interval_ms;    /* filled when unset */
 	bool initial_passing;
 	bool ignore_exit_status;
-	struct config_status_range *warning_status; /* exit statuses that warn; default none */
+	struct config_status_range *warning_status; /* command: exit statuses; http */
 	size_t warning_status_count;
 	char *match; /* POSIX extended regex, valid; "" for none */
 	bool match_invert;

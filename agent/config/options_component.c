@@ -145,6 +145,8 @@ const struct config_option config_endpoint_options[] = {
 #define FOR_HTTP CONFIG_FOR(CONFIG_CHECK_HTTP)
 #define FOR_TTL CONFIG_FOR(CONFIG_CHECK_TTL)
 
+enum { CHECK_BODY_BYTES = 8192 };
+
 const struct config_option config_check_options[] = {
 	{ "component", LIST(check, components, component_count), .automatic = "the only component",
 		.example = "NAME",
@@ -191,10 +193,11 @@ const struct config_option config_check_options[] = {
 			"BERTH_CHECK, BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
 	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
 		.for_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
-	{ "warning_status", STATUS_RANGES(check, warning_status, warning_status_count, 1, 255),
-		.for_types = FOR_COMMAND, .automatic = "none", .example = "1",
-		.help = "Exit statuses, and ranges of them, that are a warning: the component "
-			"stays registered. Plugins for Nagios use 1." },
+	{ "warning_status", STATUS_RANGES(check, warning_status, warning_status_count, 1, 599),
+		.for_types = FOR_COMMAND | FOR_HTTP, .automatic = "none", .example = "1",
+		.help = "Exit statuses (1 to 255), or status codes of http (100 to 599), and "
+			"ranges of them, that are a warning: the component stays registered. "
+			"Plugins for Nagios use 1. None may be in expect_status, too." },
 	{ "match", TEXT(check, match), .for_types = FOR_COMMAND | FOR_HTTP,
 		.verify = config_verify_regex, .doubt = config_doubt_regex, .verbatim = true,
 		.automatic = "none", .example = "^OK",
@@ -217,7 +220,8 @@ const struct config_option config_check_options[] = {
 		.example = "PONG",
 		.help = "Bytes that the answer must contain, written as in send." },
 	{ "method", TEXT(check, method), .for_types = FOR_HTTP, .fallback = "GET",
-		.verify = config_verify_method, .help = "The request's method." },
+		.verify = config_verify_method,
+		.help = "The request's method; when it is not written, POST with a body." },
 	{ "host", TEXT(check, host), .for_types = FOR_HTTP, .verify = config_verify_host,
 		.automatic = "from target", .example = "www.example.org",
 		.help = "The Host header." },
@@ -225,9 +229,18 @@ const struct config_option config_check_options[] = {
 		.verify_name = config_verify_header_name, .automatic = "none", .example = "value",
 		.help = "A header of the request, in the place of ours if there is "
 			"one. For Host there is host." },
+	{ "body", TEXT(check, body), .for_types = FOR_HTTP, .max = CHECK_BODY_BYTES,
+		.verbatim = true, .prose = true, .automatic = "none",
+		.example = "{\"query\": \"{ ping }\"}",
+		.help = "The request's body, sent as it is. Its type is header.Content-Type." },
 	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count, 100, 599),
 		.for_types = FOR_HTTP, .fallback = "200-299",
 		.help = "Status codes that pass, and ranges of them. Redirects are not followed." },
+	{ "expect_header", PAIRS(check, expect_headers, expect_header_count), .for_types = FOR_HTTP,
+		.verbatim = true, .verify_name = config_verify_field_name,
+		.verify = config_verify_regex, .automatic = "none", .example = "^value$",
+		.help = "The answer must have the header NAME, and its value must match this POSIX "
+			"extended regular expression; a dot alone takes any value." },
 	{ "interval", DURATION(check, interval_ms, 10, DAYS(7)), .fallback = "10s",
 		.help = "From the start of one run to the start of the next; runs never overlap. "
 			"ttl: a report must come this often." },

@@ -29,10 +29,44 @@ static void add_builtin(void *context, const char *name, const char *value)
 	};
 }
 
+/* The statuses of a type: the table has those of all types. */
+static void rule_warning_status(struct config_builder *builder,
+	const struct config_section *section, const struct config_check *check)
+{
+	enum { EXIT_FIRST = 1, EXIT_LAST = 255, HTTP_FIRST = 100, HTTP_LAST = 599 };
+	bool http = check->type == CONFIG_CHECK_HTTP;
+	int first = http ? HTTP_FIRST : EXIT_FIRST;
+	int last = http ? HTTP_LAST : EXIT_LAST;
+	const struct config_entry *entry = config_section_find(section, "warning_status");
+	for (size_t i = 0; i < check->warning_status_count; i++) {
+		const struct config_status_range *range = &check->warning_status[i];
+		if (range->first < first || range->last > last) {
+			config_report(builder, section, entry,
+				"`warning_status`: write statuses from %d to %d, and ranges of "
+				"them, for type %s",
+				first, last, http ? "http" : "command");
+			return;
+		}
+		for (int status = range->first; http && status <= range->last; status++) {
+			if (config_status_in_ranges(
+				    check->expect_status, check->expect_status_count, status)) {
+				config_report(builder, section, entry,
+					"`warning_status`: status %d is in `expect_status`, too%s",
+					status,
+					config_lacks(section, "expect_status")
+						? ", which is 200-299 by default"
+						: "");
+				return;
+			}
+		}
+	}
+}
+
 static void rule_command(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check)
 {
 	config_require(builder, section, "command");
+	rule_warning_status(builder, section, check);
 	if (!check->argv) {
 		return;
 	}
@@ -102,6 +136,17 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	check->target_host = host;
 	check->target_port = port;
 	check->target_path = path;
+}
+
+static void rule_http(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check)
+{
+	rule_target(builder, section, check);
+	rule_warning_status(builder, section, check);
+	if (*check->body && config_lacks(section, "method")) {
+		free(check->method);
+		check->method = allocate_text("POST");
+	}
 }
 
 static void refuse_twice(struct config_builder *builder, const struct config_section *section,
@@ -235,8 +280,10 @@ static void rule_type(struct config_builder *builder, const struct config_sectio
 		rule_command(builder, section, check);
 		break;
 	case CONFIG_CHECK_TCP:
-	case CONFIG_CHECK_HTTP:
 		rule_target(builder, section, check);
+		break;
+	case CONFIG_CHECK_HTTP:
+		rule_http(builder, section, check);
 		break;
 	case CONFIG_CHECK_TTL:
 		break;

@@ -510,14 +510,21 @@ int config_verify_user(const char *value, struct err *err)
 		: err_set(err, BERTH_FAILED, "there is no user %s here", value);
 }
 
-int config_verify_header_name(const char *name, struct err *err)
+int config_verify_field_name(const char *name, struct err *err)
 {
 	static const char token[] = "!#$%&'*+-.^_`|~0123456789"
 				    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	return *name && strspn(name, token) == strlen(name)
+		? 0
+		: err_set(err, BERTH_FAILED, "NAME must be the name of a header");
+}
+
+int config_verify_header_name(const char *name, struct err *err)
+{
 	static const char *const ours[] = { "Host", "Connection", "Content-Length",
 		"Transfer-Encoding" };
-	if (!*name || strspn(name, token) != strlen(name)) {
-		return err_set(err, BERTH_FAILED, "header.NAME: NAME must be the name of a header");
+	if (config_verify_field_name(name, err)) {
+		return err_wrap(err, "header.NAME");
 	}
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
 		if (strcasecmp(name, ours[i]) == 0) {

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-enum { PATTERN = 1, INVERTED = 2, HEAD = 4, OWN_HEADER = 8 };
+enum { PATTERN = 1, INVERTED = 2, HEAD = 4, OWN_HEADER = 8, EXPECTING = 16 };
 
 static char get[] = "GET";
 static char head[] = "HEAD";
@@ -26,6 +26,7 @@ static char pattern[] = "^(OK|up)$";
 static char header_name[] = "accept";
 static struct config_status_range range = { 200, 299 };
 static struct config_name_value header = { header_name, nothing };
+static struct config_name_value expected = { header_name, pattern };
 
 static struct config_check check_of(unsigned flags)
 {
@@ -34,6 +35,9 @@ static struct config_check check_of(unsigned flags)
 		.target_host = hosts[flags >> 6],
 		.target_port = flags >> 6 == 2 ? port_80 : port,
 		.host = flags >> 6 == 3 ? virtual_host : nothing,
+		.body = nothing,
+		.expect_headers = &expected,
+		.expect_header_count = flags & EXPECTING ? 1 : 0,
 		.headers = &header,
 		.header_count = flags & OWN_HEADER ? 1 : 0,
 		.expect_status = &range,

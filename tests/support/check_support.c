@@ -30,6 +30,7 @@ struct config_check check_support_config(enum config_check_type type)
 		.expect = empty,
 		.method = get,
 		.host = empty,
+		.body = empty,
 		.expect_status = &success,
 		.expect_status_count = 1,
 		.interval_ms = 10000,

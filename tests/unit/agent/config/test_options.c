@@ -37,7 +37,8 @@ static const struct {
 	{ CONFIG_ENDPOINT, "protocol", 0, 64 },
 	{ CONFIG_ENDPOINT, "address_type", 0, 64 },
 	{ CONFIG_ENDPOINT, "linger", 0, HOURS(1) },
-	{ CONFIG_CHECK, "warning_status", 1, 255 },
+	{ CONFIG_CHECK, "warning_status", 1, 599 },
+	{ CONFIG_CHECK, "body", 0, 8192 },
 	{ CONFIG_CHECK, "expect_status", 100, 599 },
 	{ CONFIG_CHECK, "interval", 10, HOURS(168) },
 	{ CONFIG_CHECK, "timeout", 1, HOURS(24) },
@@ -157,7 +158,7 @@ Test(config_options, secrets_are_masked_in_families)
 {
 	static const char *const keys[CONFIG_SECTION_COUNT] = {
 		[CONFIG_COMPONENT] = "attribute",
-		[CONFIG_CHECK] = "limit env header",
+		[CONFIG_CHECK] = "limit env header expect_header",
 		[CONFIG_DIALECT] = "metadata labels",
 		[CONFIG_CONTAINER] = "attribute",
 	};
