@@ -122,16 +122,14 @@ histories: all $(TEST_TOOLS) $(WRITER)
 	@BERTH_BUILD_DIR=$(CURDIR) BERTH_SRC_DIR=$(abspath $(srcdir)) $(PYTHON) $(srcdir)/tests/histories/run \
 		--seconds $(SECONDS) $(if $(filter command% environment%,$(origin SEED)),--seed $(SEED)) $(HISTORIES_ARGS)
 # Mutants of the sources FILE, a sample of all sources of FOLDER, or one of each of the core's: COUNT, chosen by SEED.
-# DRIVE=1: what unit tests leave meets the tests that drive the programs. WRITE=1: the rows of the document, too.
+# DRIVE=1: what unit tests leave meets the tests that drive the programs.
 FILE =
 FOLDER =
 SEED = 1
 COUNT =
 DRIVE =
-WRITE =
 mutants: check-tools $(TEST_PROGRAMS) $(SIM)
-	@$(PYTHON) $(srcdir)/tests/mutants/run . $(FILE:%=--file=%) $(FOLDER:%=--folder=%) --seed=$(SEED) $(COUNT:%=--count=%) \
-		$(DRIVE:%=--drive) $(WRITE:%=--write=$(srcdir)/docs/RELIABILITY.md)
+	@$(PYTHON) $(srcdir)/tests/mutants/run . $(FILE:%=--file=%) $(FOLDER:%=--folder=%) --seed=$(SEED) $(COUNT:%=--count=%) $(DRIVE:%=--drive)
 # A build of its own counts the branches that these parts take: groups of tests, the simulation, failing calls. After an
 # interruption coverage-more goes on with the part that did not end.
 COVERAGE_PARTS = unit fuzz registry e2e faults sim failures
@@ -157,8 +155,7 @@ coverage-more:
 		esac; \
 		result=$$?; if [ $$result -gt 2 ]; then exit $$result; fi; echo "$$part $$result" >>counted; \
 	done
-	@$(PYTHON) $(srcdir)/tests/coverage/report build-coverage $(if $(filter -k% --only%,$(TEST_ARGS)),,--write \
-		$(srcdir)/docs/RELIABILITY.md)
+	@$(PYTHON) $(srcdir)/tests/coverage/report build-coverage
 # Every call fails once; FAILURES_ARGS='--every 10': a sample.
 failures: all $(POINTS) $(TEST_TOOLS)
 	@BERTH_BUILD_DIR=$(CURDIR) BERTH_SRC_DIR=$(abspath $(srcdir)) $(PYTHON) $(srcdir)/tests/failures/run $(FAILURES_ARGS)

@@ -61,7 +61,6 @@ AROUND = [
     ("tests/sim/*", "faults/simulation"),
     ("tests/failures/*", "faults/failures"),
     ("tests/histories/*", "unit/histories faults/histories"),
-    ("tests/mutants/*", "lint/mutants"),
     ("tests/plain tests/runner/* quickstart", "lint/builds unit/runner"),
     ("init/*", "e2e/init"),
     ("deploy/*", "e2e/deploy"),
