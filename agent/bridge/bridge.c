@@ -79,6 +79,7 @@ static void plan(struct bridge *bridge)
 	for (size_t i = 0; i < bridge->count; i++) {
 		const struct bridge_container *container = bridge->containers[i];
 		due_ms = sooner(due_ms, bridge_container_owners_due_ms(container));
+		due_ms = sooner(due_ms, bridge_container_freezer_due_ms(container));
 		due_ms = is_free ? sooner(due_ms, bridge_container_due_ms(container)) : due_ms;
 	}
 	if (is_free && may_list(bridge, now_ms)) {
@@ -413,6 +414,9 @@ static void on_timer(void *context)
 		if (now_ms >= bridge_container_owners_due_ms(bridge->containers[i])) {
 			bridge_container_ask_owners(bridge->containers[i], now_ms);
 		}
+		if (now_ms >= bridge_container_freezer_due_ms(bridge->containers[i])) {
+			bridge_container_ask_freezer(bridge->containers[i], now_ms);
+		}
 	}
 	go_on(bridge);
 	bridge->environment.on_change(bridge->environment.context);
@@ -673,4 +677,5 @@ void bridge_each_count(const struct bridge *bridge,
 	}
 	visit(context, "refused", claims[BRIDGE_CLAIM_REFUSED]);
 	visit(context, "throttled", claims[BRIDGE_CLAIM_WAITING]);
+	visit(context, "frozen", claims[BRIDGE_CLAIM_FROZEN]);
 }

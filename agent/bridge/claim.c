@@ -36,7 +36,7 @@ void bridge_claim_free(struct bridge_claim *claim)
 const char *bridge_claim_state_name(enum bridge_claim_state state)
 {
 	static const char *const names[] = { "new", "held", "conflict", "refused", "waiting",
-		"lingering" };
+		"frozen", "lingering" };
 	return names[state];
 }
 
@@ -95,6 +95,8 @@ void bridge_claim_drop_owner(struct bridge_claim *claim)
 	}
 	claim->owner_fd = -1;
 	claim->owner_inode = 0;
+	claim->owner_sought = false;
+	claim->owner_pid = 0;
 }
 
 enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim)
@@ -114,4 +116,24 @@ enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim)
 		return slow ? BRIDGE_OWNER_UNKNOWN : BRIDGE_OWNER_LEFT;
 	}
 	return held ? BRIDGE_OWNER_LIVES : status.stx_size ? BRIDGE_OWNER_DIED : BRIDGE_OWNER_LEFT;
+}
+
+bool bridge_claim_owner_file(const struct bridge_claim *claim, struct bridge_locked *ret_file)
+{
+	struct statx status;
+	if (claim->owner_fd < 0 || !look_at(claim->owner_fd, &status)) {
+		return false;
+	}
+	*ret_file = (struct bridge_locked){ .major = status.stx_dev_major,
+		.minor = status.stx_dev_minor,
+		.inode = status.stx_ino };
+	return true;
+}
+
+bool bridge_claim_ask_freezer(struct bridge_claim *claim)
+{
+	bool was_frozen = claim->frozen;
+	claim->frozen = claim->owner_pid != 0 &&
+		bridge_freezer_has(claim->owner_pid, claim->group, sizeof(claim->group));
+	return claim->frozen != was_frozen;
 }

@@ -5,6 +5,7 @@
  *       \-> CONFLICT   another container of this host, or the host itself, has the path
  *       \-> REFUSED    the policy, a limit, or no service record
  *       \-> WAITING    the container has written too fast
+ *       \-> FROZEN     its owner's control group is frozen
  *   HELD --its owner died, with linger--> LINGERING --a new owner--> HELD
  *   any --the record is gone--> freed
  */
@@ -15,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/bridge/freezer.h"
 #include "agent/config/config.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
@@ -25,6 +27,7 @@ enum bridge_claim_state {
 	BRIDGE_CLAIM_CONFLICT,
 	BRIDGE_CLAIM_REFUSED,
 	BRIDGE_CLAIM_WAITING,
+	BRIDGE_CLAIM_FROZEN,
 	BRIDGE_CLAIM_LINGERING
 };
 
@@ -52,6 +55,10 @@ struct bridge_claim {
 	int64_t dead_since_ms; /* 0: its owner lives */
 	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
 	uint64_t owner_inode;
+	bool owner_sought; /* for its process, see freezer.h */
+	pid_t owner_pid;   /* 0: the agent does not see it */
+	bool frozen;
+	char group[200]; /* that is frozen */
 };
 
 struct bridge_claim *bridge_claim_create(const char *path);
@@ -84,5 +91,10 @@ enum bridge_owner {
  * that it takes long is UNKNOWN from then on.
  */
 enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim);
+
+/* Which file it is; false: the claim has no owner's file. */
+bool bridge_claim_owner_file(const struct bridge_claim *claim, struct bridge_locked *ret_file);
+/* Asks whether its owner is frozen. True when that is news. */
+bool bridge_claim_ask_freezer(struct bridge_claim *claim);
 
 #endif

@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/base/quote.h"
 #include "lib/base/text.h"
 #include "lib/looker/protocol.h"
 
@@ -27,6 +28,7 @@ enum {
 	STALL_FORGOTTEN_MS = 600000,
 	OWNERS_AGAIN_MS = 50, /* while it is stalled, and so many of them in one turn */
 	OWNERS_AT_ONCE = 64,
+	FREEZER_AGAIN_MS = 500,
 	FLOOD_EVENTS = 512, /* in a window of */
 	FLOOD_WINDOW_MS = 100,
 	MUTE_MS = 1000,
@@ -78,6 +80,7 @@ struct bridge_container {
 	int64_t stall_limit_at_ms; /* its records go */
 	int64_t owners_at_ms;
 	const struct bridge_claim *owners_next; /* to be asked for; NULL: the first one */
+	int64_t freezer_at_ms;
 
 	bool dirty;
 	int64_t look_at_ms; /* 0: no look at the owners is due */
@@ -91,6 +94,18 @@ struct bridge_container {
 };
 
 /* ---- what people want to know ---- */
+
+/* NULL: none of its records' owners is frozen. */
+static const struct bridge_claim *frozen_claim(const struct bridge_container *container)
+{
+	const struct bridge_claim *found = NULL;
+	for (const struct list *at = container->claims.next; at != &container->claims && !found;
+		at = at->next) {
+		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		found = claim->state == BRIDGE_CLAIM_FROZEN ? claim : NULL;
+	}
+	return found;
+}
 
 /* `path`: of a record; NULL: of the container itself. */
 static void report(const struct bridge_container *container, const char *path, const char *from,
@@ -106,6 +121,7 @@ static const char *state_of(const struct bridge_container *container)
 	bool stalled = container->stalled_since_ms != 0 && container->stall_limit_at_ms != 0;
 	return stalled                           ? "stalled"
 		: *container->mistake            ? "refused"
+		: frozen_claim(container)        ? "frozen"
 		: container->muted_until_ms != 0 ? "throttled"
 		: container->claim_count == 0    ? "empty"
 						 : "served";
@@ -113,7 +129,9 @@ static const char *state_of(const struct bridge_container *container)
 
 static const char *why_of(const struct bridge_container *container)
 {
+	const struct bridge_claim *frozen = frozen_claim(container);
 	return *container->mistake               ? container->mistake
+		: frozen                         ? frozen->why
 		: container->muted_until_ms != 0 ? "it changes its registry too fast: it is looked "
 						   "at five times a second"
 		: container->claim_count == 0    ? "no process of it holds a record"
@@ -400,14 +418,57 @@ static void decide(struct bridge_container *container, struct bridge_claim *clai
 	}
 	sums->records++;
 	sums->bytes += claim->len;
+	if (claim->frozen && claim->state != BRIDGE_CLAIM_LINGERING) {
+		char why[sizeof(struct quoted) + 64];
+		text_printf(why, sizeof(why), "its owner is frozen, with the control group %s",
+			quote_text(claim->group).text);
+		refuse(container, claim, BRIDGE_CLAIM_FROZEN, why);
+		return;
+	}
 	if (claim->changed && claim->state != BRIDGE_CLAIM_LINGERING) {
 		publish(container, claim, now_ms);
 	}
 }
 
+/* At the same time for all containers: the loop wakes up for it once. */
+static int64_t next_freezer_ms(int64_t now_ms)
+{
+	return (now_ms / FREEZER_AGAIN_MS + 1) * FREEZER_AGAIN_MS;
+}
+
+/* The processes that hold the records which have been found since. */
+static void seek_owners(struct bridge_container *container, int64_t now_ms)
+{
+	struct bridge_locked *files = NULL;
+	struct bridge_claim **claims = NULL;
+	size_t count = 0;
+	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
+		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		if (claim->owner_fd < 0 || claim->owner_sought) {
+			continue;
+		}
+		claim->owner_sought = true;
+		files = allocate_grow(files, count, sizeof(*files));
+		claims = allocate_grow(claims, count, sizeof(struct bridge_claim *));
+		claims[count] = claim;
+		count += bridge_claim_owner_file(claim, &files[count]);
+	}
+	if (count > 0) {
+		bridge_freezer_find(files, count);
+	}
+	for (size_t i = 0; i < count; i++) {
+		claims[i]->owner_pid = files[i].pid;
+		(void)bridge_claim_ask_freezer(claims[i]);
+	}
+	container->freezer_at_ms = next_freezer_ms(now_ms);
+	free(files);
+	free(claims);
+}
+
 static void decide_all(struct bridge_container *container, int64_t now_ms)
 {
 	struct sums sums = { 0 };
+	seek_owners(container, now_ms);
 	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
 		decide(container, LIST_ITEM(at, struct bridge_claim, link), &sums, now_ms);
 	}
@@ -864,6 +925,31 @@ void bridge_container_ask_owners(struct bridge_container *container, int64_t now
 		give_up(container, why);
 	}
 	note_state(container);
+}
+
+int64_t bridge_container_freezer_due_ms(const struct bridge_container *container)
+{
+	for (const struct list *at = container->claims.next; at != &container->claims;
+		at = at->next) {
+		if (LIST_ITEM(at, struct bridge_claim, link)->owner_pid != 0) {
+			return container->freezer_at_ms;
+		}
+	}
+	return INT64_MAX;
+}
+
+void bridge_container_ask_freezer(struct bridge_container *container, int64_t now_ms)
+{
+	bool news = false;
+	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
+		news = bridge_claim_ask_freezer(LIST_ITEM(at, struct bridge_claim, link)) || news;
+	}
+	container->freezer_at_ms = next_freezer_ms(now_ms);
+	if (news) {
+		refill(container, now_ms);
+		decide_all(container, now_ms);
+		note_state(container);
+	}
 }
 
 void bridge_container_pass_owners(const struct bridge_container *container,

@@ -7,6 +7,7 @@
  * gets a tenth of the looker's time, a hundredth if it makes the others wait, and one that changes
  * too fast loses its watches for a while: what it does costs the others nothing.
  *
+ *   SERVED --its control group is frozen--> FROZEN: its records go until it is thawed
  *   SERVED --no answer in time--> STALLED --the looker has ended, and a pause--> looked at again
  *                                    '-- too many, or for too long: its records go
  *
@@ -84,6 +85,10 @@ bool bridge_container_awaits(const struct bridge_container *container, const cha
 int64_t bridge_container_owners_due_ms(const struct bridge_container *container);
 /* Asks the kernel for some of its owners. */
 void bridge_container_ask_owners(struct bridge_container *container, int64_t now_ms);
+/* When bridge_container_ask_freezer() is due; INT64_MAX: it has no owner that the agent sees. */
+int64_t bridge_container_freezer_due_ms(const struct bridge_container *container);
+/* Asks the kernel which of its owners are frozen. */
+void bridge_container_ask_freezer(struct bridge_container *container, int64_t now_ms);
 
 /* Its socket, for a successor; false: it has none. */
 bool bridge_container_pass(
@@ -98,7 +103,7 @@ void bridge_container_inherit_owner(
 void bridge_container_inherit_stall(
 	struct bridge_container *container, int64_t stalled_ms, int64_t now_ms);
 
-/* "served", "empty", "throttled", "refused", "stalled". */
+/* "served", "empty", "frozen", "throttled", "refused", "stalled". */
 const char *bridge_container_state(const struct bridge_container *container);
 /* The records of it that are in the registry. */
 size_t bridge_container_registered(const struct bridge_container *container);

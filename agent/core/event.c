@@ -18,7 +18,8 @@ enum { SAVE_AFTER_MS = 5000, LINES_TIMES = 4 };
 static enum log_level level_of(const char *state)
 {
 	static const char *const wrong[] = { "down", "failing", "warning", "out", "failed",
-		"conflict", "held", "away", "lost", "denied", "refused", "stalled", "throttled" };
+		"conflict", "held", "away", "lost", "denied", "refused", "stalled", "throttled",
+		"frozen" };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		if (strcmp(state, wrong[i]) == 0) {
 			return LOG_LEVEL_WARN;

@@ -105,18 +105,23 @@ class Containers(BridgeFaults):
         self.begin()
         group = self.group("freezer")
         group.take(self.lives.pid)
+        begin = time.monotonic()
         group.freeze()
         self.addCleanup(group.thaw)
+        self.await_gone(LIVES)
+        gone = time.monotonic() - begin
         longest = self.neighbour_comes_and_goes(3)
         self.kill_the_dying()
         self.await_gone(DIES)
-        group.thaw()
-        self.assertEqual(self.seen(), [1, 2])
         begin = time.monotonic()
+        group.thaw()
+        self.await_record(LIVES)
+        back = time.monotonic() - begin
         self.lives.kill()
         self.await_gone(LIVES)
-        figure(self, f"frozen: 0 events, a neighbour's record gone {seconds(longest)} at most "
-            f"after its end; thawed and killed: gone after {seconds(time.monotonic() - begin)}")
+        self.assertEqual(self.seen(), [4, 2])
+        figure(self, f"frozen: its record gone {seconds(gone)} later, a neighbour's "
+            f"{seconds(longest)} at most after its end; thawed: back after {seconds(back)}")
 
     @needs("memory limits")
     def test_a_container_runs_out_of_memory(self):

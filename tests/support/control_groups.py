@@ -42,11 +42,11 @@ class ControlGroup:
     """With "freezer" or "memory". OSError: there is none to be had. end() once its processes have
     ended."""
 
-    def __init__(self, controller):
+    def __init__(self, controller, layouts=(1, 2)):
         problem = OSError(errno.ENODEV, os.strerror(errno.ENODEV))
         for self.layout, controllers, folder in _own_groups():
             self.folder = folder / f"test-{os.getpid()}-{time.monotonic_ns()}"
-            if controller in controllers:
+            if controller in controllers and self.layout in layouts:
                 try:
                     self.folder.mkdir()
                     return

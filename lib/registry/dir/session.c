@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -149,6 +150,8 @@ static void adopt_one(struct dir_session *session, int root_fd, const char *path
 		close(fd);
 		return;
 	}
+	/* A program before ours did not; write_owner() of store.c has why. */
+	(void)flock(fd, LOCK_SH | LOCK_NB);
 	(void)!dir_session_add(session, path, fd, &ignored);
 }
 

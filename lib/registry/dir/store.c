@@ -261,6 +261,10 @@ static int write_record(int dir_fd, const char *name, const struct dir_write *wr
 	return error == 0 ? 0 : -1;
 }
 
+/*
+ * The lock of the open file description is the owner's life. The other one tells a host's agent, by
+ * /proc/locks, which process that is.
+ */
 static int write_owner(int dir_fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -275,6 +279,7 @@ static int write_owner(int dir_fd)
 		errno = error;
 		return -1;
 	}
+	(void)flock(fd, LOCK_SH | LOCK_NB);
 	return fd;
 }
 
