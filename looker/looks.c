@@ -124,14 +124,21 @@ static bool is_in_place(const struct looks *looks)
 		looks->status.st_ino == named.st_ino;
 }
 
-static bool list_entry(struct looks *looks, const char *name)
+/* How many entries were sent. */
+static size_t list_entry(struct looks *looks, const char *name, struct err *err)
 {
 	struct stat status;
-	int fd = name[0] != '.' && strlen(name) <= CONTAINER_NAME_BYTES
-		? tree_open(looks->fd, name, false)
-		: -1;
+	if (name[0] == '.' || strlen(name) > CONTAINER_NAME_BYTES) {
+		return 0;
+	}
+	int fd = tree_open(looks->fd, name, false);
 	if (fd < 0) {
-		return false; /* it is gone, or no directory */
+		/* It is gone, or no directory; or nobody can say. */
+		if (tree_is_want(errno)) {
+			err_set_errno(err, BERTH_FAILED, errno, "cannot look at %s/%s", looks->path,
+				name);
+		}
+		return 0;
 	}
 	bool seen = fstat(fd, &status) == 0;
 	close(fd);
@@ -160,7 +167,7 @@ static void list_entries(struct looks *looks, struct err *err)
 	const struct dirent *entry;
 	for (size_t i = 0; i < MOST_LISTED && listed < MOST_CONTAINERS && (entry = readdir(stream));
 		i++) {
-		listed += list_entry(looks, entry->d_name);
+		listed += list_entry(looks, entry->d_name, err);
 	}
 	closedir(stream);
 }
@@ -551,6 +558,7 @@ static void look_at(struct look *look, struct claim *claim, int registry_fd, str
 	};
 	tree_look(&node, registry_fd, claim->path, &want);
 	bool live = node.kind == LOOKER_KIND_LIVE;
+	look->result |= node.kind == LOOKER_KIND_UNSEEN ? LOOKER_UNSEEN : 0;
 	bool unread = live && (!counts || node.too_large);
 	if (live && allowed && !counts) {
 		err_set(&refusal, BERTH_LIMIT_EXCEEDED, "max_records = %zu", look->max_records);

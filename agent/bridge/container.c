@@ -67,7 +67,7 @@ struct bridge_container {
 	double tokens; /* writes */
 	int64_t tokens_at_ms;
 
-	bool known;      /* it has been looked at, or the looker stalled at it */
+	bool known;      /* all of it has been looked at, or the looker stalled at it */
 	bool walks;      /* the look under way */
 	unsigned looked; /* flags of its answer */
 	int64_t look_took_ns;
@@ -830,7 +830,8 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 {
 	bool unseen = container->looked & LOOKER_UNSEEN;
 	bool cut = container->looked & LOOKER_CUT;
-	container->known = true;
+	/* A look that was cut may have left out records that a predecessor has announced. */
+	container->known = container->known || (!unseen && container->passed_over == 0);
 	end_stall(container, now_ms);
 	if (container->looked & LOOKER_GONE) {
 		return false;

@@ -76,7 +76,7 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 /* The looker does not answer, or broke. `refused`: too many others are stalled. */
 void bridge_container_on_stalled(
 	struct bridge_container *container, const char *why, bool refused, int64_t now_ms);
-/* Whether it has been looked at, or the looker stalled at it, since it was made. */
+/* Whether each record of it has been looked at, or the looker stalled at it, since it was made. */
 bool bridge_container_is_known(const struct bridge_container *container);
 
 /* It is stalled, and its owner of the path may live. */
