@@ -41,15 +41,19 @@ static void on_later(void *context)
 	save(context);
 }
 
+static json_t *copy_of(const json_t *object)
+{
+	return allocated(object ? json_copy((json_t *)(uintptr_t)object) : json_object());
+}
+
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	const json_t *parents, void (*on_saved)(void *context), void *context)
+	const json_t *paths, const json_t *parents, void (*on_saved)(void *context), void *context)
 {
 	struct bridge_book *book = allocate_zeroed(1, sizeof(*book));
 	book->state = state;
-	book->paths = allocated(json_object());
-	book->parents = allocated(
-		parents ? json_copy((json_t *)(uintptr_t)parents) : json_object());
-	book->saved = allocated(json_object());
+	book->paths = copy_of(paths);
+	book->parents = copy_of(parents);
+	book->saved = copy_of(paths);
 	book->on_saved = on_saved;
 	book->context = context;
 	timer_init(&book->patience, loop, "saving of the book", on_patience, book);
@@ -75,7 +79,7 @@ void bridge_book_destroy(struct bridge_book *book)
 static json_t *part(const json_t *document, const char *name, bool known)
 {
 	json_t *object = json_object_get(document, name);
-	return allocated(known && json_is_object(object) ? json_copy(object) : json_object());
+	return copy_of(known && json_is_object(object) ? object : NULL);
 }
 
 json_t *bridge_book_load(const struct state_dir *state)

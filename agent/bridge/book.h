@@ -22,11 +22,12 @@
 struct bridge_book;
 
 /*
- * A book without paths, kept in the state directory (borrowed), with a predecessor's `parents`, or
- * NULL. `on_saved` comes from the loop: a path that was not on the disk may be there now.
+ * A book that is kept in the state directory (borrowed), with what a predecessor has left there, or
+ * NULL: that is on the disk, and stays there whole until something changes. `on_saved` comes from
+ * the loop: a path that was not on the disk may be there now.
  */
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	const json_t *parents, void (*on_saved)(void *context), void *context);
+	const json_t *paths, const json_t *parents, void (*on_saved)(void *context), void *context);
 /* The file on the disk stays. Accepts NULL. */
 void bridge_book_destroy(struct bridge_book *book);
 

@@ -77,6 +77,11 @@ static void on_state(
 	struct post *post = context;
 	const char *word = word_of(to);
 	(void)from;
+	if (announce_state_is_in(to)) {
+		/* A predecessor whose book was lost may have written it. */
+		bridge_book_enter(
+			post->publish->environment.book, post->path, post->account->container);
+	}
 	/* A record that never came does not go. */
 	bool never = word && to == ANNOUNCE_WITHDRAWN && strcmp(post->reported, "absent") == 0;
 	if (word && !never && strcmp(word, post->reported) != 0) {
@@ -185,9 +190,7 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 	json_t *container;
 	json_object_foreach ((json_t *)(uintptr_t)environment->inherited, path, container) {
 		if (json_is_string(container)) {
-			const char *name = json_string_value(container);
-			(void)add(publish, POST_INHERITED, path, name);
-			bridge_book_enter(environment->book, path, name);
+			(void)add(publish, POST_INHERITED, path, json_string_value(container));
 		}
 	}
 	publish->environment.inherited = NULL;

@@ -158,7 +158,7 @@ double announce_since(const struct announce *announce);
  * announcement that has never written needs no registry to be withdrawn.
  */
 bool announce_settled(const struct announce *announce);
-/* It has begun a write, or a predecessor may have: a node of ours may be there. */
+/* It has begun a write, or found its node, or a predecessor may have: a node may be there. */
 bool announce_has_written(const struct announce *announce);
 /*
  * The persistent node that holds our record, and what is being written to it, for

@@ -32,7 +32,7 @@ struct announce {
 
 	bool looked;      /* the node was seen, or its absence was, or we wrote */
 	bool accepted;    /* the data wanted now were there once: others may change a shared node */
-	bool has_written; /* or a predecessor may have */
+	bool has_written; /* or found, or a predecessor may have */
 	bool was_ours;    /* we wrote a node here in this session, and it was not removed */
 	bool may_be_registered;    /* a record of ours, as far as we know */
 	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */

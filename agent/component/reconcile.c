@@ -546,6 +546,7 @@ void announce_reconcile(struct announce *announce)
 		find_out(announce);
 		return;
 	}
+	announce->has_written = announce->has_written || announce_is_registered(&view);
 	if (announce->leaving_count) {
 		if (!pauses(announce)) {
 			leave_next(announce);

@@ -83,7 +83,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 	if (*agent->config->bridge.containers || json_object_size(inherited) > 0 ||
 		json_object_size(parents) > 0) {
 		agent->bridge_book = bridge_book_create(
-			agent->loop, &agent->state, parents, on_change, agent);
+			agent->loop, &agent->state, inherited, parents, on_change, agent);
 		const struct bridge_environment environment = {
 			.loop = agent->loop,
 			.registry = agent->registry,
