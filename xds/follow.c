@@ -264,13 +264,23 @@ static void count_instance(void *context, const char *path, const struct member 
 	counting->instances += offers;
 }
 
-static struct failover_path know_side(struct follow *follow, struct side *side, bool *ret_loaded)
+struct reading {
+	struct follow *follow;
+	bool confirmed; /* the nearest side */
+};
+
+/* False: the nearest side is not known. */
+static bool know_side(void *context, size_t index, struct failover_path *ret_path)
 {
-	struct counting counting = { .service = service_of(follow) };
+	struct reading *reading = context;
+	struct counting counting = { .service = service_of(reading->follow) };
 	bool confirmed;
-	*ret_loaded = side_read(side, &confirmed, count_instance, &counting);
-	return (struct failover_path){ .confirmed = *ret_loaded && confirmed,
+	bool loaded = side_read(
+		&reading->follow->sides[index], &confirmed, count_instance, &counting);
+	*ret_path = (struct failover_path){ .confirmed = loaded && confirmed,
 		.instances = counting.instances };
+	reading->confirmed = index == 0 ? ret_path->confirmed : reading->confirmed;
+	return loaded || index > 0;
 }
 
 /* A decision that is due without a change is made by world_update(). */
@@ -290,22 +300,11 @@ static bool read_set(struct follow *follow, struct assignment *ret_assignment, b
 	int64_t now_ms)
 {
 	const struct world *world = follow->world;
-	size_t least = world->min_instances > 0 ? world->min_instances : 1;
-	struct failover_path *paths = memory_zeroed(world->root_count, sizeof(*paths));
-	size_t instances = 0;
-	bool loaded = true;
-	for (size_t i = 0; i < world->root_count && loaded; i++) {
-		if (i > follow->failover.further && instances >= least) {
-			break;
-		}
-		paths[i] = know_side(follow, &follow->sides[i], &loaded);
-		loaded = loaded || i > 0;
-		instances += paths[i].instances;
-	}
-	*ret_confirmed = paths[0].confirmed;
-	size_t used = loaded ? failover_decide(&follow->failover, paths, world->root_count, least,
-				       world->failover_hold_ms, now_ms)
-			     : 0;
+	struct reading reading = { .follow = follow };
+	size_t used = failover_walk(&follow->failover, world->root_count,
+		world->min_instances > 0 ? world->min_instances : 1, world->failover_hold_ms,
+		now_ms, know_side, &reading);
+	*ret_confirmed = reading.confirmed;
 	for (size_t i = 0; i < used; i++) {
 		struct collecting collecting = { .assignment = ret_assignment,
 			.service = service_of(follow),
@@ -315,8 +314,7 @@ static bool read_set(struct follow *follow, struct assignment *ret_assignment, b
 	}
 	assignment_complete(ret_assignment, world->zone);
 	note_hold(follow, now_ms);
-	free(paths);
-	return loaded;
+	return used > 0;
 }
 
 /* Whether a set that was read takes the place of the one before. */

@@ -317,6 +317,7 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 {
 	struct api *api = allocate_zeroed(1, sizeof(*api));
 	api->loop = loop;
+	set_askings_init(&api->askings, loop);
 	api->cache = cache;
 	api->names = names;
 	api->registry = registry;
@@ -348,6 +349,7 @@ void api_destroy(struct api *api)
 	api_follows_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
+	set_askings_finish(&api->askings);
 	free(api->failovers);
 	free(api->published);
 	free(api);

@@ -19,12 +19,14 @@ enum {
 /* One of the paths, and its answer. */
 struct place {
 	char *path;
+	bool asked; /* once: a refresh has been asked for */
 	bool known; /* there is an answer, which may be an error */
 	bool stale;
 	bool serving; /* a member is there whose weight is not 0 */
 	int64_t age_ms;
-	char *items; /* without the brackets around them, and without commas at the ends */
-	size_t len;
+	void *body; /* holds the items; or NULL */
+	const char *items;
+	size_t len; /* without the brackets around them, and without commas at the ends */
 	struct err err;
 };
 
@@ -34,25 +36,23 @@ struct further {
 	double started;
 	struct cache_query query;
 	struct cache_filter *filter; /* of the query */
-	struct cache_wait wait;
-	struct timer timer; /* of the reads */
+	struct set_asking asking;
 	bool waited;
-	struct failover failover;
+	bool begun;  /* the nearest path has its answer, or as much of it as will come */
+	bool failed; /* it is not known */
 	uint64_t key;
 	struct place *places;
 	size_t count;
-	size_t at; /* the one that is asked */
 };
 
 /* ---- the answer ---- */
 
 static void end(struct further *further)
 {
-	cache_cancel(&further->wait);
-	timer_stop(&further->timer);
+	set_asking_end(&further->asking);
 	for (size_t i = 0; i < further->count; i++) {
 		free(further->places[i].path);
-		free(further->places[i].items);
+		cache_body_release(further->places[i].body);
 	}
 	free(further->places);
 	free(further->filter);
@@ -69,22 +69,6 @@ static void fail(struct further *further, const struct err *err)
 	metrics_series_add(further->api->errors, 1);
 	api_problem(further->request, err->code == BERTH_LIMIT_EXCEEDED ? 503 : 0, err);
 	end(further);
-}
-
-static size_t decide(struct further *further)
-{
-	const struct api_options *options = &further->api->options;
-	struct failover_path *paths = allocate_zeroed(further->count, sizeof(*paths));
-	for (size_t i = 0; i < further->count; i++) {
-		const struct place *place = &further->places[i];
-		paths[i].confirmed = place->known && !place->stale;
-		paths[i].instances = place->serving;
-	}
-	size_t used = failover_decide(&further->failover, paths, further->count, 1,
-		options->failover_hold_ms, further->query.now_ms);
-	failover_put(further->api->failovers, further->key, &further->failover);
-	free(paths);
-	return used;
 }
 
 static void write_body(const struct further *further, size_t used, struct buffer *out)
@@ -126,10 +110,9 @@ static void write_headers(const struct further *further, size_t used, const stru
 		1);
 }
 
-static void answer(struct further *further)
+static void answer(struct further *further, size_t used)
 {
 	const char *type = further->filter->text ? "text/plain; charset=utf-8" : "application/json";
-	size_t used = decide(further);
 	bool any = false;
 	for (size_t i = 0; i < used; i++) {
 		any = any || (further->places[i].known && !further->places[i].err.code);
@@ -150,127 +133,106 @@ static void answer(struct further *further)
 	end(further);
 }
 
-/* ---- asking one path after the other ---- */
+/* ---- one path after the other ---- */
 
-static void keep_items(struct place *place, const struct cache_answer *answer, bool text)
+static void take(struct further *further, struct place *place, struct cache *cache,
+	const struct cache_answer *answer)
 {
-	size_t start = 0;
-	size_t len = answer->len;
-	if (!text) { /* an array, and the end of its line */
-		start = 1;
-		len -= strlen("[]\n");
-	}
-	if (len > 0) {
-		place->items = allocate_bytes(answer->body + start, len);
-		place->len = len;
-	}
-}
-
-static void take(struct further *further, const struct cache_answer *answer)
-{
-	struct place *place = &further->places[further->at];
-	const struct cache *cache = cache_at(further->api->cache, place->path);
-	int64_t now_ms = clock_monotonic_ms();
 	place->stale = !cache_answer_confirmed(
 		cache, answer, further->query.max_age_ms, further->query.now_ms);
-	place->age_ms = cache_answer_age_ms(cache, answer, now_ms);
-	if (!answer->err) {
-		place->known = true;
-		place->serving = answer->serving;
-		keep_items(place, answer, further->filter->text);
+	place->age_ms = cache_answer_age_ms(cache, answer, clock_monotonic_ms());
+	if (answer->err) {
+		place->err = *answer->err;
+		/* Any other error says nothing about what is there. */
+		place->known = answer->err->code == BERTH_PATH_NOT_FOUND;
 		return;
 	}
-	place->err = *answer->err;
-	/* Any other error says nothing about what is there. */
-	place->known = answer->err->code == BERTH_PATH_NOT_FOUND;
+	size_t brackets = further->filter->text ? 0 : 1;
+	place->known = true;
+	place->serving = answer->serving;
+	place->body = cache_body_hold(answer);
+	place->items = answer->body + brackets;
+	place->len = answer->len - (brackets ? strlen("[]\n") : 0);
 }
 
-static bool is_enough(const struct further *further)
+/* False: it is being read. */
+static bool read_place(struct further *further, struct place *place, bool known_will_do)
 {
-	bool found = false;
-	for (size_t i = 0; i < further->at; i++) {
-		found = found || further->places[i].serving;
-	}
-	/* The nearest path decides alone while it is not known. */
-	return further->at > 0 &&
-		(!further->places[0].known || (found && further->at > further->failover.further));
-}
-
-static void ask_next(struct further *further);
-
-static void go_on(struct further *further)
-{
-	if (further->at == 0 && !further->places[0].known && further->places[0].err.code) {
-		fail(further, &further->places[0].err);
-		return;
-	}
-	if (further->at == 0) {
-		timer_start(&further->timer, FURTHER_MS);
-	}
-	further->at++;
-	ask_next(further);
-}
-
-static void on_answer(void *context, struct cache_answer *found, const struct err *err)
-{
-	struct further *further = context;
-	if (found) {
-		take(further, found);
-	} else {
-		further->places[further->at].err = *err;
-	}
-	go_on(further);
-}
-
-/* The nearest path as it is known; further ones without those that have not answered. */
-static void on_timeout(void *context)
-{
-	struct further *further = context;
-	struct place *place = &further->places[further->at];
-	cache_cancel(&further->wait);
-	further->query.path = place->path;
-	struct cache_answer *known = cache_known(
-		cache_at(further->api->cache, place->path), &further->query, clock_monotonic_ms());
-	if (further->at > 0) {
-		answer(further);
-		return;
-	}
-	if (known) {
-		take(further, known);
-	} else {
-		err_set(&place->err, BERTH_TIMEOUT, "%s could not be read within %lld ms",
-			place->path, (long long)further->api->options.lookup_timeout_ms);
-	}
-	go_on(further);
-}
-
-static void ask_next(struct further *further)
-{
-	if (further->at == further->count || is_enough(further)) {
-		answer(further);
-		return;
-	}
-	struct place *place = &further->places[further->at];
-	struct cache_answer *found;
+	struct set_asking *asking = &further->asking;
+	struct cache *cache = cache_at(further->api->cache, place->path);
+	struct cache_query query = further->query;
+	struct cache_answer *found = NULL;
+	bool asked = place->asked;
+	cache_body_release(place->body);
+	*place = (struct place){ .path = place->path, .asked = true };
 	/* Below its root, the path of a request may be too long. */
 	if (path_check(place->path, strlen(place->path), &place->err)) {
-		go_on(further);
-		return;
+		return true;
 	}
-	further->query.path = place->path;
-	further->filter->rank = (unsigned)further->at;
-	switch (cache_ask(cache_at(further->api->cache, place->path), &further->query,
-		&further->wait, &found, &place->err)) {
-	case CACHE_WAITING:
+	query.path = place->path;
+	query.refresh = query.refresh && !asked;
+	if (known_will_do) {
+		found = cache_known(cache, &query, clock_monotonic_ms());
+	} else if (set_asking_read(asking, cache, &query, &found, &place->err) == CACHE_WAITING) {
 		further->waited = true;
-		return;
-	case CACHE_READY:
-		take(further, found);
-		break;
-	case CACHE_UNAVAILABLE:
-		break;
+		return !set_asking_wait(asking, cache, &place->err);
 	}
-	go_on(further);
+	if (found) {
+		take(further, place, cache, found);
+	}
+	return true;
+}
+
+/* The nearest path is read once; when that is over, or takes too long, the known part counts. */
+static bool know(void *context, size_t index, struct failover_path *ret_path)
+{
+	struct further *further = context;
+	struct place *place = &further->places[index];
+	bool nearest = index == 0;
+	further->filter->rank = (unsigned)index;
+	if (!read_place(further, place, nearest ? further->begun : further->asking.late)) {
+		return false;
+	}
+	if (nearest && !place->known) { /* it decides alone */
+		further->failed = true;
+		return false;
+	}
+	if (nearest && !further->begun) {
+		further->begun = true;
+		set_asking_be_patient(&further->asking, FURTHER_MS);
+	}
+	*ret_path = (struct failover_path){ .confirmed = place->known && !place->stale,
+		.instances = place->serving };
+	return true;
+}
+
+static void evaluate(struct further *further)
+{
+	const struct api_options *options = &further->api->options;
+	struct failover failover = failover_get(further->api->failovers, further->key);
+	size_t used = failover_walk(&failover, further->count, 1, options->failover_hold_ms,
+		further->query.now_ms, know, further);
+	struct err *err = &further->places[0].err;
+	if (used > 0) {
+		failover_put(further->api->failovers, further->key, &failover);
+		answer(further, used);
+	} else if (further->failed && !err->code) {
+		err_set(err, BERTH_TIMEOUT, "%s could not be read within %lld ms",
+			further->places[0].path, (long long)options->lookup_timeout_ms);
+		fail(further, err);
+	} else if (further->failed) {
+		fail(further, err);
+	}
+}
+
+static void on_again(void *context)
+{
+	struct further *further = context;
+	if (further->asking.late && !further->begun) {
+		further->begun = true;
+		set_asking_be_patient(&further->asking, FURTHER_MS);
+	}
+	evaluate(further);
 }
 
 /* ---- the look-up ---- */
@@ -303,10 +265,7 @@ void api_look_up_further(
 	further->started = clock_monotonic_s();
 	further->query = *query;
 	further->query.filter = further->filter = cache_filter_copy(query->filter);
-	further->wait.on_answer = on_answer;
-	further->wait.context = further;
 	further->key = key_of(query);
-	further->failover = failover_get(api->failovers, further->key);
 	further->count = api->options.failover_count + 1;
 	further->places = allocate_zeroed(further->count, sizeof(*further->places));
 	for (size_t i = 0; i < further->count; i++) {
@@ -314,8 +273,8 @@ void api_look_up_further(
 		const char *path = i > 0 && strcmp(query->path, "/") == 0 ? "" : query->path;
 		further->places[i].path = allocate_format("%s%s", root, path);
 	}
-	timer_init(&further->timer, api->loop, "look-up", on_timeout, further);
-	timer_start(&further->timer, api->options.lookup_timeout_ms);
+	set_asking_init(
+		&further->asking, &api->askings, api->options.lookup_timeout_ms, on_again, further);
 	http_on_closed(request, on_closed, further);
-	ask_next(further);
+	evaluate(further);
 }

@@ -6,6 +6,7 @@
 
 #include "agent/api/api.h"
 #include "agent/base/timer.h"
+#include "agent/set/asking.h"
 #include "lib/http/field.h"
 #include "lib/render/failover.h"
 #include "lib/base/list.h"
@@ -22,6 +23,7 @@ struct api {
 	struct api_hooks hooks;
 	struct api_options options;
 	struct api_published *published;  /* of the options */
+	struct set_askings askings;       /* look-ups that fail over */
 	struct failover_table *failovers; /* of look-ups; NULL: they have no further paths */
 	size_t watchers;                  /* of all peers */
 	size_t remote_watchers;

@@ -37,31 +37,22 @@ struct further {
 };
 
 struct names_lookups {
-	struct ev_loop *loop;
+	struct set_askings askings;
 	struct cache *cache;
 	const char *domain;
-	ev_prepare wake; /* never started: fed when lookups are to be evaluated again */
 	struct names_index *index;
 	struct list waits;
-	struct list due; /* waits that have all they waited for */
 	/* the last evaluation that the cache of answers does not keep */
 	struct names_answer answer;
 	struct kept_set kept[SETS];
 	struct further *further; /* NULL: none */
 };
 
-/* One node that a lookup waits for. */
-struct read {
-	struct names_wait *owner;
-	struct list link;
-	struct cache_wait wait;
-};
-
 /* One evaluation, as the context of the source. */
 struct evaluation {
 	struct names_lookups *lookups;
-	struct names_wait *wait; /* NULL: nothing is read */
-	struct cache *cache;     /* of the paths that the name may mean: all are of one registry */
+	struct set_asking *asking; /* NULL: nothing is read */
+	struct cache *cache; /* of the paths that the name may mean: all are of one registry */
 	int64_t now_ms;
 	bool stale;
 	bool searched; /* among all records that are known */
@@ -72,54 +63,19 @@ struct evaluation {
 	size_t list_count;
 };
 
-/* ---- reads ---- */
-
-/*
- * The cache is in the middle of its own work, or the index of its: the next step evaluates the name
- * again.
- */
-static void make_due(struct names_wait *wait)
-{
-	list_remove(&wait->link);
-	list_append(&wait->lookups->due, &wait->link);
-	ev_feed_event(wait->lookups->loop, &wait->lookups->wake, EV_CUSTOM);
-}
-
-static void on_read(void *context, struct cache_answer *answer, const struct err *err)
-{
-	(void)answer;
-	(void)err;
-	struct read *read = context;
-	struct names_wait *owner = read->owner;
-	list_remove(&read->link);
-	free(read);
-	if (list_empty(&owner->reads)) {
-		make_due(owner);
-	}
-}
-
 /* Questions that wait for no read wait for the index. */
 static void on_index_ready(void *context)
 {
 	struct names_lookups *lookups = context;
-	for (struct list *link = lookups->waits.next, *next; link != &lookups->waits; link = next) {
+	for (struct list *link = lookups->waits.next; link != &lookups->waits; link = link->next) {
 		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
-		next = link->next;
-		if (list_empty(&wait->reads)) {
-			make_due(wait);
+		if (!set_asking_reads(&wait->asking)) {
+			set_asking_wake(&wait->asking);
 		}
 	}
 }
 
-static void drop_reads(struct names_wait *wait)
-{
-	while (!list_empty(&wait->reads)) {
-		struct read *read = LIST_ITEM(wait->reads.next, struct read, link);
-		cache_cancel(&read->wait);
-		list_remove(&read->link);
-		free(read);
-	}
-}
+/* ---- the source ---- */
 
 /* Asks the cache; NULL and *ret_known set when there is no answer. */
 static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
@@ -129,30 +85,13 @@ static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
 	struct cache_query query = {
 		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = evaluation->now_ms
 	};
-	struct cache_answer *answer = cache_find(cache, &query);
+	struct cache_answer *answer;
 	struct err err = ERR_INIT;
 	evaluation->cache = cache;
-	*ret_known = NAMES_NODE_PENDING;
-	if (answer || !evaluation->wait) {
-		return answer;
-	}
-	struct read *read = allocate_zeroed(1, sizeof(*read));
-	read->owner = evaluation->wait;
-	read->wait.on_answer = on_read;
-	read->wait.context = read;
-	switch (cache_ask(cache, &query, &read->wait, &answer, &err)) {
-	case CACHE_WAITING:
-		list_append(&evaluation->wait->reads, &read->link);
-		return NULL;
-	case CACHE_UNAVAILABLE:
-		*ret_known = NAMES_NODE_UNKNOWN;
-		answer = NULL;
-		break;
-	case CACHE_READY:
-		break;
-	}
-	free(read);
-	return answer;
+	enum cache_verdict verdict = set_asking_read(
+		evaluation->asking, cache, &query, &answer, &err);
+	*ret_known = verdict == CACHE_WAITING ? NAMES_NODE_PENDING : NAMES_NODE_UNKNOWN;
+	return verdict == CACHE_READY ? answer : NULL;
 }
 
 static void note_age(struct evaluation *evaluation, const struct cache_answer *answer)
@@ -163,8 +102,6 @@ static void note_age(struct evaluation *evaluation, const struct cache_answer *a
 	evaluation->stale = evaluation->stale ||
 		!cache_answer_confirmed(cache, answer, -1, evaluation->now_ms);
 }
-
-/* ---- the source ---- */
 
 /* The meaning of an answer without content for its node. */
 static enum names_known known_by_error(const struct err *err)
@@ -310,43 +247,18 @@ static void finish(struct evaluation *evaluation)
 
 static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
 
-static void leave(struct names_wait *wait)
-{
-	if (wait->cache) {
-		cache_leave(wait->cache);
-		wait->cache = NULL;
-	}
-}
-
-/* False when too many wait for this registry. */
-static bool enter(struct names_wait *wait, struct cache *cache)
-{
-	struct err err = ERR_INIT;
-	if (!wait->cache && cache_enter(cache, &err)) {
-		wait->cache = cache;
-	}
-	return wait->cache;
-}
-
 /* One of the paths, and what a name means there. */
 struct place {
 	struct names_answer answer;
 	struct evaluation evaluation;
 };
 
-static struct failover_path know(const struct place *place)
-{
-	bool settled = place->answer.status == NAMES_FOUND || place->answer.status == NAMES_ABSENT;
-	return (struct failover_path){ .confirmed = settled && !place->evaluation.stale,
-		.instances = names_answer_serves(&place->answer) };
-}
-
 static void evaluate_at(struct names_lookups *lookups, const char *name, const char *root,
-	struct names_wait *wait, struct place *ret_place)
+	struct set_asking *asking, struct place *ret_place)
 {
 	struct place *place = ret_place;
 	*place = (struct place){ .evaluation = { .lookups = lookups,
-					 .wait = wait,
+					 .asking = asking,
 					 .cache = lookups->cache,
 					 .now_ms = clock_monotonic_ms() } };
 	const struct names_source source = { &place->evaluation, get_node, get_children,
@@ -368,52 +280,70 @@ static void join(struct place *places, size_t used)
 	}
 }
 
+/* A name at its places, as far as they are needed; the first one has been evaluated. */
+struct walk {
+	struct names_lookups *lookups;
+	const char *name;
+	struct set_asking *asking;
+	struct place *places;
+};
+
+static bool know(void *context, size_t index, struct failover_path *ret_path)
+{
+	const struct walk *walk = context;
+	struct place *place = &walk->places[index];
+	struct set_asking *reader = walk->asking && !walk->asking->late ? walk->asking : NULL;
+	struct err err = ERR_INIT;
+	if (index > 0) {
+		evaluate_at(walk->lookups, walk->name, walk->lookups->further->roots[index - 1],
+			reader, place);
+	}
+	enum names_status status = place->answer.status;
+	if (index > 0 && reader && status == NAMES_PENDING &&
+		set_asking_wait(reader, place->evaluation.cache, &err)) {
+		return false;
+	}
+	ret_path->confirmed = (status == NAMES_FOUND || status == NAMES_ABSENT) &&
+		!place->evaluation.stale;
+	ret_path->instances = names_answer_serves(&place->answer);
+	return true;
+}
+
 /*
  * Adds to the first place what further ones have, when they are in use. False when one of them has
  * to be read first. *ret_alone: the first one is in use alone, and answers by itself.
  */
 static bool add_further(struct names_lookups *lookups, const char *name, struct place *nearest,
-	struct names_wait *wait, bool *ret_alone)
+	struct set_asking *asking, bool *ret_alone)
 {
 	struct further *further = lookups->further;
 	uint64_t key = hash_text(HASH_INIT, name);
 	struct failover failover = failover_get(&further->table, key);
-	size_t count = further->count + 1;
-	struct place *places = allocate_zeroed(count, sizeof(*places));
-	struct failover_path *paths = allocate_zeroed(count, sizeof(*paths));
-	bool pending = false;
+	struct place *places = allocate_zeroed(further->count + 1, sizeof(*places));
+	struct walk walk = { lookups, name, asking, places };
 	places[0] = *nearest;
-	paths[0] = know(nearest);
-	bool found = paths[0].instances > 0;
-	for (size_t i = 1; i < count && !pending && !(found && i > failover.further); i++) {
-		struct names_wait *reader = wait && !wait->late ? wait : NULL;
-		evaluate_at(lookups, name, further->roots[i - 1], reader, &places[i]);
-		paths[i] = know(&places[i]);
-		found = found || paths[i].instances > 0;
-		pending = reader && places[i].answer.status == NAMES_PENDING &&
-			enter(wait, places[i].evaluation.cache);
-	}
-	if (!pending) {
-		join(places,
-			failover_decide(&failover, paths, count, 1, further->hold_ms,
-				nearest->evaluation.now_ms));
+	bool serves = names_answer_serves(&nearest->answer);
+	size_t used = failover_walk(&failover, further->count + 1, 1, further->hold_ms,
+		nearest->evaluation.now_ms, know, &walk);
+	if (used > 0) {
+		join(places, used);
 		failover_put(&further->table, key, &failover);
-		*ret_alone = failover.further == 0 && paths[0].instances > 0;
+		*ret_alone = failover.further == 0 && serves;
 	}
 	*nearest = places[0];
-	for (size_t i = 1; i < count; i++) {
+	for (size_t i = 1; i <= further->count; i++) {
 		names_answer_finish(&places[i].answer);
 	}
 	free(places);
-	free(paths);
-	return !pending;
+	return used > 0;
 }
 
 /* False when something has to be read first. */
 static bool evaluate(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
-	struct names_wait *wait)
+	struct set_asking *asking)
 {
 	struct place place;
+	struct err err = ERR_INIT;
 	bool alone = true;
 	const struct kept *kept = find_kept(lookups, name, clock_monotonic_ms());
 	if (kept) {
@@ -421,17 +351,17 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 			!kept->searched && kept->cache == lookups->cache };
 		return true;
 	}
-	evaluate_at(lookups, name, "", wait, &place);
+	evaluate_at(lookups, name, "", asking, &place);
 	bool is_settled = place.answer.status == NAMES_FOUND || place.answer.status == NAMES_ABSENT;
 	bool pending = place.answer.status == NAMES_PENDING;
 	if (is_settled && lookups->further && !place.answer.apex &&
 		place.answer.pointer_count == 0) {
-		pending = !add_further(lookups, name, &place, wait, &alone);
+		pending = !add_further(lookups, name, &place, asking, &alone);
 	}
 	names_scale_weights(&place.answer);
 	names_answer_finish(&lookups->answer);
 	lookups->answer = place.answer;
-	if (pending && wait && !enter(wait, place.evaluation.cache)) {
+	if (pending && asking && !set_asking_wait(asking, place.evaluation.cache, &err)) {
 		*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
 		return true;
 	}
@@ -452,45 +382,23 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 
 static void end_wait(struct names_wait *wait)
 {
-	leave(wait);
-	drop_reads(wait);
-	timer_stop(&wait->patience);
+	set_asking_end(&wait->asking);
 	list_remove(&wait->link);
 	wait->lookups = NULL;
 }
 
-static void on_patience(void *context)
+static void on_again(void *context)
 {
 	struct names_wait *wait = context;
-	struct names_view view = { .answer = &unknown };
-	struct names_lookups *lookups = wait->lookups;
-	wait->late = true;
-	if (!lookups->further || !evaluate(lookups, wait->name, &view, wait)) {
+	struct names_view view;
+	if (!evaluate(wait->lookups, wait->name, &view, &wait->asking)) {
+		if (!wait->asking.late) {
+			return;
+		}
 		view = (struct names_view){ .answer = &unknown };
 	}
 	end_wait(wait);
 	wait->on_answer(wait->context, &view);
-}
-
-/* Evaluates the lookups whose reads have come. */
-static void on_wake(struct ev_loop *loop, ev_prepare *wake, int events)
-{
-	(void)loop;
-	(void)events;
-	struct names_lookups *lookups = wake->data;
-	struct list due;
-	list_init(&due);
-	list_move_all(&due, &lookups->due);
-	while (!list_empty(&due)) {
-		struct names_wait *wait = LIST_ITEM(due.next, struct names_wait, link);
-		struct names_view view;
-		list_remove(&wait->link);
-		list_append(&lookups->waits, &wait->link);
-		if (evaluate(lookups, wait->name, &view, wait)) {
-			end_wait(wait);
-			wait->on_answer(wait->context, &view);
-		}
-	}
 }
 
 bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
@@ -505,25 +413,19 @@ bool names_ask(struct names_lookups *lookups, const char *name, struct names_vie
 	}
 	names_join(lower, &labels);
 	if (wait) {
-		list_init(&wait->reads);
 		list_init(&wait->link);
 		wait->lookups = lookups;
-		wait->cache = NULL;
-		wait->late = false;
 		strcpy(wait->name, lower);
-		timer_init(&wait->patience, lookups->loop, "name", on_patience, wait);
+		set_asking_init(
+			&wait->asking, &lookups->askings, NAMES_PATIENCE_MS, on_again, wait);
 	}
-	if (evaluate(lookups, lower, ret_view, wait)) {
-		if (wait) {
-			end_wait(wait);
-		}
-		return true;
-	}
-	if (wait) {
+	bool ready = evaluate(lookups, lower, ret_view, wait ? &wait->asking : NULL);
+	if (wait && ready) {
+		end_wait(wait);
+	} else if (wait) {
 		list_append(&lookups->waits, &wait->link);
-		timer_start(&wait->patience, NAMES_PATIENCE_MS);
 	}
-	return false;
+	return ready;
 }
 
 void names_cancel(struct names_wait *wait)
@@ -537,14 +439,11 @@ struct names_lookups *names_lookups_create(
 	struct ev_loop *loop, struct cache *cache, const char *domain)
 {
 	struct names_lookups *lookups = allocate_zeroed(1, sizeof(*lookups));
-	lookups->loop = loop;
+	set_askings_init(&lookups->askings, loop);
 	lookups->cache = cache;
 	lookups->domain = domain;
 	lookups->index = names_index_create(loop, cache, on_index_ready, lookups);
 	list_init(&lookups->waits);
-	list_init(&lookups->due);
-	ev_prepare_init(&lookups->wake, on_wake);
-	lookups->wake.data = lookups;
 	return lookups;
 }
 
@@ -577,20 +476,14 @@ void names_lookups_set_failover(
 	lookups->further = further;
 }
 
-static void leave_cache(const struct list *waits, const struct cache *cache)
-{
-	for (struct list *link = waits->next; link != waits; link = link->next) {
-		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
-		if (wait->cache == cache) {
-			leave(wait);
-		}
-	}
-}
-
 void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache)
 {
-	leave_cache(&lookups->waits, cache);
-	leave_cache(&lookups->due, cache);
+	for (struct list *link = lookups->waits.next; link != &lookups->waits; link = link->next) {
+		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
+		if (wait->asking.cache == cache) {
+			set_asking_leave(&wait->asking);
+		}
+	}
 	drop_all_kept(lookups);
 }
 
@@ -599,7 +492,7 @@ void names_lookups_destroy(struct names_lookups *lookups)
 	if (!lookups) {
 		return;
 	}
-	ev_clear_pending(lookups->loop, &lookups->wake);
+	set_askings_finish(&lookups->askings);
 	names_index_destroy(lookups->index);
 	names_answer_finish(&lookups->answer);
 	drop_further(lookups);

@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-#include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "agent/names/names.h"
+#include "agent/set/asking.h"
 #include "lib/base/list.h"
 
 #define NAMES_PATIENCE_MS 2000
@@ -37,11 +37,8 @@ struct names_wait {
 	void (*on_answer)(void *context, const struct names_view *view);
 	void *context;
 	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
-	struct cache *cache;           /* that it waits for; NULL: none */
 	struct list link;
-	struct list reads;
-	struct timer patience;
-	bool late; /* further paths are not waited for any more */
+	struct set_asking asking;
 	char name[NAMES_NAME_BYTES];
 };
 

@@ -110,41 +110,44 @@ static struct failover_path add_source(
 	return path;
 }
 
+struct reading {
+	struct output *output;
+	struct output_picture *picture;
+	size_t *instances; /* of each path */
+};
+
+/* False: the nearest one is not confirmed. */
+static bool know(void *context, size_t index, struct failover_path *ret_path)
+{
+	const struct reading *reading = context;
+	*ret_path = add_source(reading->output, &reading->output->sources[index], reading->picture);
+	reading->instances[index] = ret_path->instances;
+	return index > 0 || ret_path->confirmed;
+}
+
 /* The picture of the paths in use; false when the nearest one is not confirmed. */
 static bool read_picture(struct output *output, struct output_picture *picture)
 {
 	const struct config_output *config = output->config;
-	struct failover *failover = &output->failover;
-	size_t least = (size_t)config->min_instances;
-	struct failover_path *paths = allocate_zeroed(output->source_count, sizeof(*paths));
-	size_t instances = 0;
-	for (size_t i = 0; i < output->source_count; i++) {
-		if (i > failover->further && instances >= least) {
-			break;
-		}
-		paths[i] = add_source(output, &output->sources[i], picture);
-		instances += paths[i].instances;
-		if (!paths[0].confirmed) {
-			break;
-		}
-	}
-	bool confirmed = paths[0].confirmed;
-	if (confirmed) {
-		int64_t now_ms = clock_monotonic_ms();
-		size_t used = failover_decide(failover, paths, output->source_count, least,
-			config->failover_hold_ms, now_ms);
-		int64_t due_ms = failover_due_ms(failover, config->failover_hold_ms, now_ms);
+	struct reading reading = { output, picture,
+		allocate_zeroed(output->source_count, sizeof(*reading.instances)) };
+	int64_t now_ms = clock_monotonic_ms();
+	size_t used = failover_walk(&output->failover, output->source_count,
+		(size_t)config->min_instances, config->failover_hold_ms, now_ms, know, &reading);
+	if (used > 0) {
+		int64_t due_ms = failover_due_ms(
+			&output->failover, config->failover_hold_ms, now_ms);
 		output_picture_cut(picture, (unsigned)used);
 		output->instances = 0;
 		for (size_t i = 0; i < used; i++) {
-			output->instances += paths[i].instances;
+			output->instances += reading.instances[i];
 		}
 		if (due_ms >= 0) {
 			timer_start(&output->again, due_ms);
 		}
 	}
-	free(paths);
-	return confirmed;
+	free(reading.instances);
+	return used > 0;
 }
 
 static void attempt(struct output *output)

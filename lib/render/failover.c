@@ -1,25 +1,5 @@
 #include "lib/render/failover.h"
 
-/* How many further paths would be in use if nothing had been before. */
-static size_t find_needed(
-	struct failover *failover, const struct failover_path *paths, size_t count, size_t least)
-{
-	size_t instances = 0;
-	failover->blocked = false;
-	for (size_t i = 0; i < count; i++) {
-		if (!paths[i].confirmed) {
-			failover->blocked = true;
-			/* Paths that came in while more was known stay. */
-			return i > failover->further + 1 ? i - 1 : failover->further;
-		}
-		instances += paths[i].instances;
-		if (instances >= least) {
-			return i;
-		}
-	}
-	return count - 1;
-}
-
 static void hold(struct failover *failover, size_t needed, int64_t hold_ms, int64_t now_ms)
 {
 	if (!failover->holds || failover->enough != needed) {
@@ -33,10 +13,33 @@ static void hold(struct failover *failover, size_t needed, int64_t hold_ms, int6
 	}
 }
 
-size_t failover_decide(struct failover *failover, const struct failover_path *paths, size_t count,
-	size_t least, int64_t hold_ms, int64_t now_ms)
+size_t failover_walk(struct failover *failover, size_t count, size_t least, int64_t hold_ms,
+	int64_t now_ms, bool (*know)(void *context, size_t index, struct failover_path *ret_path),
+	void *context)
 {
-	size_t needed = find_needed(failover, paths, count, least);
+	size_t needed = count - 1; /* so many further paths, if nothing had been before */
+	size_t instances = 0;
+	bool settled = false;
+	bool blocked = false;
+	for (size_t i = 0; i < count && !(settled && i > failover->further); i++) {
+		struct failover_path path = { .confirmed = false };
+		if (!know(context, i, &path)) {
+			return 0;
+		}
+		instances += path.instances;
+		if (settled) {
+			continue;
+		}
+		if (!path.confirmed) {
+			settled = blocked = true;
+			/* Paths that came in while more was known stay. */
+			needed = i > failover->further + 1 ? i - 1 : failover->further;
+		} else if (instances >= least) {
+			settled = true;
+			needed = i;
+		}
+	}
+	failover->blocked = blocked;
 	if (needed < failover->further) {
 		hold(failover, needed, hold_ms, now_ms);
 	} else {

@@ -32,11 +32,13 @@ struct failover {
 };
 
 /*
- * Decides anew; returns the number of paths in use, 1 at least. `count` is that of all paths; those
- * behind the ones in use that are not needed may be given as unconfirmed.
+ * Asks `know` about one path after the other, the nearest first, as far as a decision needs them,
+ * and decides anew. Returns the number of paths in use, 1 at least, all of which were asked about;
+ * 0 when `know` returned false, and nothing is decided.
  */
-size_t failover_decide(struct failover *failover, const struct failover_path *paths, size_t count,
-	size_t least, int64_t hold_ms, int64_t now_ms);
+size_t failover_walk(struct failover *failover, size_t count, size_t least, int64_t hold_ms,
+	int64_t now_ms, bool (*know)(void *context, size_t index, struct failover_path *ret_path),
+	void *context);
 
 /* When a decision is due although nothing changes, in milliseconds from now; -1: none is. */
 int64_t failover_due_ms(const struct failover *failover, int64_t hold_ms, int64_t now_ms);

@@ -325,8 +325,8 @@ static enum announce_action decide_down""",
     Bug(
         "a name of which nothing is known does not exist",
         "agent/names/lookup.c",
-        "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_UNKNOWN;",
-        "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_ABSENT;",
+        "? NAMES_NODE_PENDING : NAMES_NODE_UNKNOWN;",
+        "? NAMES_NODE_PENDING : NAMES_NODE_ABSENT;",
     ),
     Bug(
         "the lease of the map counts from when it is extended, not from when the server was heard",

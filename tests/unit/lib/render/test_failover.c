@@ -16,6 +16,12 @@ struct step {
 	int64_t due_ms;
 };
 
+static bool know(void *context, size_t index, struct failover_path *ret_path)
+{
+	*ret_path = ((const struct failover_path *)context)[index];
+	return true;
+}
+
 static void take(struct failover *failover, size_t least, const struct step *steps, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -27,8 +33,8 @@ static void take(struct failover *failover, size_t least, const struct step *ste
 			/* The instances of an unconfirmed path count for nothing. */
 			paths[at].instances = known == '?' ? 5 : (size_t)(known - '0');
 		}
-		size_t used = failover_decide(
-			failover, paths, path_count, least, HOLD_MS, steps[i].now_ms);
+		size_t used = failover_walk(
+			failover, path_count, least, HOLD_MS, steps[i].now_ms, know, paths);
 		int64_t due_ms = failover_due_ms(failover, HOLD_MS, steps[i].now_ms);
 		cr_expect_eq(used, steps[i].used, "step %zu: %zu", i, used);
 		cr_expect_eq(due_ms, steps[i].due_ms, "step %zu: %lld", i, (long long)due_ms);
@@ -98,10 +104,10 @@ Test(failover, it_says_when_an_unconfirmed_path_is_what_is_missing)
 {
 	struct failover failover = { .further = 0 };
 	struct failover_path paths[2] = { { true, 0 }, { false, 0 } };
-	failover_decide(&failover, paths, 2, 1, HOLD_MS, 0);
+	failover_walk(&failover, 2, 1, HOLD_MS, 0, know, paths);
 	cr_expect(failover.blocked);
 	paths[0].instances = 1;
-	failover_decide(&failover, paths, 2, 1, HOLD_MS, 0);
+	failover_walk(&failover, 2, 1, HOLD_MS, 0, know, paths);
 	cr_expect(!failover.blocked);
 }
 
