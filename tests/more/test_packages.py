@@ -212,7 +212,7 @@ find . -depth -print0 | tar --null --no-recursion --create --file="$2/changed.ta
 # All packages, an agent that registers, and then neither of them.
 LIFE = r"""
 cd /tmp
-export DEBIAN_FRONTEND=noninteractive
+export DEBIAN_FRONTEND=noninteractive TMPDIR=/tmp
 dpkg --install ./*.deb >installed 2>&1 || { cat installed >&2; exit 1; }
 cat >/etc/berth/conf.d/local.ini <<END
 [component]
