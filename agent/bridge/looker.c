@@ -289,7 +289,7 @@ static void start(struct bridge_looker *looker)
 {
 	struct err err = ERR_INIT;
 	int fd;
-	pid_t pid = looker_child_start(looker->program, &fd, &err);
+	pid_t pid = looker_child_start(looker->program, LOOKER_PROGRAM, &fd, &err);
 	if (pid < 0) {
 		if (!looker->quiet) {
 			log_error("bridge", "%s; tried again until it works", err.msg);
@@ -322,7 +322,7 @@ static void on_pause_end(void *context)
 int bridge_looker_create(struct bridge_looker **ret_looker, struct ev_loop *loop,
 	const char *directory, const struct bridge_looker_events *events, struct err *err)
 {
-	int program = looker_program_open(err);
+	int program = looker_program_open(LOOKER_PROGRAM, err);
 	if (program < 0) {
 		return program;
 	}

@@ -9,6 +9,7 @@
 #include "agent/check/command.h"
 #include "agent/check/linger.h"
 #include "agent/check/probe.h"
+#include "agent/check/prober.h"
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
 #include "agent/base/random.h"
@@ -69,6 +70,7 @@ struct check {
 	enum run run;
 	struct check_probe *probe; /* of a run that goes or ends */
 	struct check_linger linger;
+	struct check_prober *prober; /* NULL: it does not need one */
 	/*
 	 * The next run; for a ttl check the time at which its silence counts; while it waits for a
 	 * slot, the time at which it is overdue.
@@ -98,6 +100,7 @@ static const char *const type_names[] = {
 	[CONFIG_CHECK_TCP] = "tcp",
 	[CONFIG_CHECK_HTTP] = "http",
 	[CONFIG_CHECK_TTL] = "ttl",
+	[CONFIG_CHECK_GRPC] = "grpc",
 };
 
 /* ---- schedule ---- */
@@ -306,8 +309,8 @@ static void on_turn(void *context)
 	}
 	struct check_run_callbacks callbacks = { on_run_result, on_run_gone, check };
 	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
-	check->probe = check_probe_start(
-		check->loop, check->config, check->launch, &check->linger, &callbacks, &result);
+	check->probe = check_probe_start(check->loop, check->config, check->launch, &check->linger,
+		check->prober, &callbacks, &result);
 	if (!check->probe) {
 		on_run_result(check, &result);
 		on_run_gone(check);
@@ -448,6 +451,10 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	check_slot_init(
 		&check->slot, scheduler, check->launch ? check->label : NULL, on_turn, check);
 	check_linger_init(&check->linger, check->loop);
+	if (config_check_is_probed(config)) {
+		check->prober = check_scheduler_prober(scheduler);
+		check_prober_use(check->prober);
+	}
 	timer_init(&check->timer, check->loop, "check", on_timer, check);
 	list_init(&check->requests);
 	if (saved) {
@@ -498,6 +505,9 @@ void check_destroy(struct check *check)
 	}
 	timer_stop(&check->timer);
 	check_probe_abandon(check->probe);
+	if (check->prober) {
+		check_prober_unuse(check->prober);
+	}
 	check_linger_stop(&check->linger);
 	check_slot_finish(&check->slot);
 	answer_requests(check, NULL, true);

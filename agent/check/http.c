@@ -268,7 +268,7 @@ static void append_host(const struct config_check *config, struct buffer *reques
 	}
 	bool ipv6 = strchr(config->target_host, ':') != NULL;
 	buffer_printf(request, ipv6 ? "[%s]" : "%s", config->target_host);
-	if (strcmp(config->target_port, "80") != 0) {
+	if (strcmp(config->target_port, config->tls ? "443" : "80") != 0) {
 		buffer_printf(request, ":%s", config->target_port);
 	}
 }
@@ -285,10 +285,10 @@ static void append_header(const struct config_check *config, struct buffer *requ
 	buffer_printf(request, "\r\n%s: %s", name, value);
 }
 
-bool check_http_exchange(const struct config_check *config, struct buffer *request,
-	struct check_socket_exchange *exchange)
+/* Lines without their end: Host, ours and those of the configuration. */
+static void append_fields(const struct config_check *config, struct buffer *request)
 {
-	buffer_printf(request, "%s %s HTTP/1.1\r\nHost: ", config->method, config->target_path);
+	buffer_append_text(request, "Host: ");
 	append_host(config, request);
 	append_header(config, request, "User-Agent", "berth");
 	append_header(config, request, "Accept", "*/*");
@@ -296,6 +296,25 @@ bool check_http_exchange(const struct config_check *config, struct buffer *reque
 		buffer_printf(
 			request, "\r\n%s: %s", config->headers[i].name, config->headers[i].value);
 	}
+}
+
+void check_http_append_fields(const struct config_check *config, struct buffer *fields)
+{
+	if (config->type == CONFIG_CHECK_HTTP) {
+		append_fields(config, fields);
+		return;
+	}
+	buffer_printf(fields,
+		"Content-Type: application/grpc\r\nTE: trailers\r\nUser-Agent: berth\r\n"
+		"Accept:\r\ngrpc-timeout: %lldm",
+		(long long)config->timeout_ms);
+}
+
+bool check_http_exchange(const struct config_check *config, struct buffer *request,
+	struct check_socket_exchange *exchange)
+{
+	buffer_printf(request, "%s %s HTTP/1.1\r\n", config->method, config->target_path);
+	append_fields(config, request);
 	if (*config->body) {
 		buffer_printf(request, "\r\nContent-Length: %zu", strlen(config->body));
 	}

@@ -20,6 +20,9 @@
 bool check_http_exchange(const struct config_check *config, struct buffer *request,
 	struct check_socket_exchange *exchange);
 
+/* The header fields of a request that berth-probe sends; each line but the last has its end. */
+void check_http_append_fields(const struct config_check *config, struct buffer *fields);
+
 /*
  * The parts of an answer, one behind the other; each sets the verdict and its reason. False: it
  * fails, and the rest does not matter.

@@ -5,6 +5,7 @@
 #include "agent/base/allocate.h"
 #include "agent/check/command.h"
 #include "agent/check/http.h"
+#include "agent/check/probed.h"
 #include "agent/check/tcp.h"
 #include "lib/base/clock.h"
 
@@ -15,6 +16,7 @@ struct check_probe {
 	double started_monotonic_s;
 	struct check_command *command; /* one of these */
 	struct check_socket *socket;
+	struct check_probed *probed;
 	struct check_linger *linger;
 };
 
@@ -51,6 +53,7 @@ static void on_socket_result(void *context, const struct check_result *found)
 {
 	struct check_probe *probe = context;
 	probe->socket = NULL;
+	probe->probed = NULL;
 	on_result(probe, found);
 	on_gone(probe);
 }
@@ -90,9 +93,21 @@ static void start_http(struct check_probe *probe, struct ev_loop *loop, struct c
 	buffer_finish(&request);
 }
 
+static void start_probed(struct check_probe *probe, struct ev_loop *loop,
+	struct check_prober *prober, struct check_result *result)
+{
+	probe->probed = check_probed_start(loop, probe->config, prober, on_socket_result, probe);
+	if (!probe->probed) {
+		result->verdict = CHECK_COULD_NOT_RUN;
+		check_result_set_detail(
+			result, "the request is longer than %d bytes", CHECK_HTTP_REQUEST_BYTES);
+	}
+}
+
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
 	const struct command_launch *launch, struct check_linger *linger,
-	const struct check_run_callbacks *callbacks, struct check_result *result)
+	struct check_prober *prober, const struct check_run_callbacks *callbacks,
+	struct check_result *result)
 {
 	struct check_probe *probe = allocate_zeroed(1, sizeof(*probe));
 	probe->config = config;
@@ -108,12 +123,19 @@ struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_
 		start_tcp(probe, loop);
 		break;
 	case CONFIG_CHECK_HTTP:
-		start_http(probe, loop, result);
+		if (config->tls) {
+			start_probed(probe, loop, prober, result);
+		} else {
+			start_http(probe, loop, result);
+		}
+		break;
+	case CONFIG_CHECK_GRPC:
+		start_probed(probe, loop, prober, result);
 		break;
 	case CONFIG_CHECK_TTL:
 		break;
 	}
-	if (!probe->command && !probe->socket) {
+	if (!probe->command && !probe->socket && !probe->probed) {
 		complete(probe, result);
 		free(probe);
 		return NULL;
@@ -128,6 +150,8 @@ void check_probe_abandon(struct check_probe *probe)
 	}
 	if (probe->command) {
 		check_command_abandon(probe->command);
+	} else if (probe->probed) {
+		check_probed_abandon(probe->probed);
 	} else {
 		check_socket_abandon(probe->socket);
 	}

@@ -121,12 +121,21 @@ void check_scheduler_destroy(struct check_scheduler *scheduler)
 	}
 	assert(list_empty(&scheduler->shares) && list_empty(&scheduler->free_of_charge));
 	ev_clear_pending(scheduler->loop, &scheduler->turn);
+	check_prober_destroy(scheduler->prober);
 	free(scheduler);
 }
 
 struct ev_loop *check_scheduler_loop(const struct check_scheduler *scheduler)
 {
 	return scheduler->loop;
+}
+
+struct check_prober *check_scheduler_prober(struct check_scheduler *scheduler)
+{
+	if (!scheduler->prober) {
+		scheduler->prober = check_prober_create(scheduler->loop);
+	}
+	return scheduler->prober;
 }
 
 /* ---- slots ---- */

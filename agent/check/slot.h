@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "agent/check/check.h"
+#include "agent/check/prober.h"
 #include "lib/base/list.h"
 
 struct check_share {
@@ -34,6 +35,7 @@ struct check_scheduler {
 	struct list queue; /* of slots */
 	struct list free_of_charge;
 	struct list shares;
+	struct check_prober *prober; /* made when a check needs one */
 };
 
 enum check_slot_state { CHECK_SLOT_IDLE, CHECK_SLOT_WAITING, CHECK_SLOT_HELD };
@@ -66,5 +68,7 @@ void check_slot_release(struct check_slot *slot);
 void check_slot_holders(const struct check_slot *slot, char *out, size_t size);
 
 struct ev_loop *check_scheduler_loop(const struct check_scheduler *scheduler);
+/* Lives as long as the scheduler. */
+struct check_prober *check_scheduler_prober(struct check_scheduler *scheduler);
 
 #endif

@@ -8,7 +8,7 @@
 enum { PORT_MAX = 65535 };
 
 #define HOST_PORT_HELP "write host:port, like localhost:8080, 127.0.0.1:8080 or [::1]:8080"
-#define HTTP_URL_HELP "write http://host:port/path"
+#define HTTP_URL_HELP "write http://host:port/path or https://host:port/path"
 
 /*
  * Letters of host names and of IPv4 and IPv6 addresses; whether such a host exists is seen when it
@@ -84,20 +84,20 @@ int config_parse_host_port(
 	return 0;
 }
 
-int config_parse_http_url(
-	const char *text, char **ret_host, char **ret_port, char **ret_path, struct err *err)
+int config_parse_http_url(const char *text, char **ret_host, char **ret_port, char **ret_path,
+	bool *ret_tls, struct err *err)
 {
 	static const char scheme[] = "http://";
-	if (strncasecmp(text, "https://", 8) == 0) {
-		return err_set(err, BERTH_FAILED,
-			"the agent itself does not speak TLS: write `type = command` and "
-			"`command = curl -fsS %s`",
-			text);
-	}
-	if (strncasecmp(text, scheme, sizeof(scheme) - 1) != 0) {
+	static const char tls_scheme[] = "https://";
+	bool tls = strncasecmp(text, tls_scheme, sizeof(tls_scheme) - 1) == 0;
+	if (!tls && strncasecmp(text, scheme, sizeof(scheme) - 1) != 0) {
 		return err_set(err, BERTH_FAILED, HTTP_URL_HELP);
 	}
-	const char *authority = text + sizeof(scheme) - 1;
+	if (strncasecmp(text, "https://unix:", 13) == 0) {
+		return err_set(err, BERTH_FAILED,
+			"a Unix socket is asked without TLS: write http://unix:/path:/uri");
+	}
+	const char *authority = text + (tls ? sizeof(tls_scheme) : sizeof(scheme)) - 1;
 	size_t authority_len = strcspn(authority, "/?#");
 	const char *path = authority + authority_len;
 	if (memchr(authority, '@', authority_len)) {
@@ -120,7 +120,8 @@ int config_parse_http_url(
 			err, BERTH_FAILED, "blanks and fragments cannot be sent; " HTTP_URL_HELP);
 	}
 	*ret_host = allocate_bytes(host, host_len);
-	*ret_port = port ? allocate_bytes(port, port_len) : allocate_text("80");
+	*ret_port = port ? allocate_bytes(port, port_len) : allocate_text(tls ? "443" : "80");
 	*ret_path = allocate_format("%s%s", *path == '/' ? "" : "/", path);
+	*ret_tls = tls;
 	return 0;
 }

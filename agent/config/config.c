@@ -278,6 +278,16 @@ bool config_check_guards(const struct config_check *check, const struct config_c
 	return false;
 }
 
+bool config_check_is_probed(const struct config_check *check)
+{
+	return check->type == CONFIG_CHECK_GRPC || (check->type == CONFIG_CHECK_HTTP && check->tls);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 bool config_check_equal(const struct config_check *a, const struct config_check *b)
 {
 	const struct config_option *option = config_sections[CONFIG_CHECK].options;
@@ -286,7 +296,10 @@ bool config_check_equal(const struct config_check *a, const struct config_check 
 		equal = option->offset == offsetof(struct config_check, components) ||
 			config_field_equal(option, a, b);
 	}
-	return equal;
+	/* A certificate may be another one in the same file. */
+	return equal && same_text(a->tls_ca_pem, b->tls_ca_pem) &&
+		same_text(a->tls_cert_pem, b->tls_cert_pem) &&
+		same_text(a->tls_key_pem, b->tls_key_pem);
 }
 
 bool config_further_equal(const struct config_registry *a, const struct config_registry *b)

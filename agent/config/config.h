@@ -61,7 +61,8 @@ enum config_check_type {
 	CONFIG_CHECK_COMMAND,
 	CONFIG_CHECK_TCP,
 	CONFIG_CHECK_HTTP,
-	CONFIG_CHECK_TTL
+	CONFIG_CHECK_TTL,
+	CONFIG_CHECK_GRPC
 };
 
 /* HTTP's status codes or a command's exit statuses. */
@@ -88,7 +89,7 @@ struct config_check {
 	char *cwd;
 	struct config_name_value *environment; /* env.NAME = value */
 	size_t environment_count;
-	char *target;      /* tcp: host:port; http: URL */
+	char *target;      /* tcp, grpc: host:port; http: URL */
 	char *target_host; /* from target, without brackets; or the path of a Unix socket */
 	char *target_port;
 	char *target_path; /* http: path and query, at least "/" */
@@ -106,6 +107,16 @@ struct config_check {
 	size_t expect_status_count;
 	struct config_name_value *expect_headers; /* http: expect_header.NAME = regex, valid */
 	size_t expect_header_count;
+	char *service; /* grpc; "" : the server as a whole */
+	bool tls;      /* grpc: as written; http: the target is https:// */
+	char *tls_ca;  /* files; "" : the system's, in tls_ca_pem */
+	char *tls_cert;
+	char *tls_key;
+	char *tls_server_name; /* "" : target_host */
+	bool tls_verify;
+	const char *tls_ca_pem; /* what is in them; whole->found has it; NULL: nothing */
+	const char *tls_cert_pem;
+	const char *tls_key_pem;
 	int64_t interval_ms;
 	int64_t timeout_ms;
 	int rise;
@@ -574,6 +585,8 @@ const struct config_component *config_check_component(
 	const struct config_check *check, size_t index);
 bool config_check_guards(
 	const struct config_check *check, const struct config_component *component);
+/* berth-probe asks for it: type grpc, and https:// targets. */
+bool config_check_is_probed(const struct config_check *check);
 /*
  * True when all options are equal that matter to the check itself, so that a reload need not touch
  * it: all but the components that it guards.

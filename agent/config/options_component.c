@@ -144,8 +144,9 @@ const struct config_option config_endpoint_options[] = {
 #define FOR_TCP CONFIG_FOR(CONFIG_CHECK_TCP)
 #define FOR_HTTP CONFIG_FOR(CONFIG_CHECK_HTTP)
 #define FOR_TTL CONFIG_FOR(CONFIG_CHECK_TTL)
+#define FOR_GRPC CONFIG_FOR(CONFIG_CHECK_GRPC)
 
-enum { CHECK_BODY_BYTES = 8192 };
+enum { CHECK_BODY_BYTES = 8192, SERVICE_BYTES = 1024 };
 
 const struct config_option config_check_options[] = {
 	{ "component", LIST(check, components, component_count), .automatic = "the only component",
@@ -153,12 +154,14 @@ const struct config_option config_check_options[] = {
 		.help = "The NAME of the [component] that it guards, or several: then it runs "
 			"once, and its verdict counts in each of them. Required when there are "
 			"several components." },
-	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
+	{ "type", WORD(check, type, "command", "tcp", "http", "ttl", "grpc"),
 		.verify = config_verify_check_type, .automatic = "command, when there is one",
 		.example = "command",
 		.help = "command: run a program, which passes by its exit status 0 and fails "
 			"by any other. tcp: connect. http: ask for a status. ttl: the "
-			"application reports over the socket." },
+			"application reports over the socket. grpc: ask the server's "
+			"grpc.health.v1.Health, which passes while it says SERVING; needs the "
+			"package berth-probe." },
 	{ "command", COMMAND(check, command, argv), .shell = FIELD(check, shell, bool),
 		.for_types = FOR_COMMAND,
 		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
@@ -208,11 +211,36 @@ const struct config_option config_check_options[] = {
 		.help = "No line of the output, or of the body, may match." },
 	{ "match_ignore_case", BOOLEAN(check, match_ignore_case), .fallback = "no",
 		.for_types = FOR_COMMAND | FOR_HTTP, .help = "Letters match whatever their case." },
-	{ "target", TEXT(check, target), .for_types = FOR_TCP | FOR_HTTP,
+	{ "target", TEXT(check, target), .for_types = FOR_TCP | FOR_HTTP | FOR_GRPC,
 		.example = "localhost:8080",
-		.help = "tcp: host:port, or unix:/path of a socket. http: http://host:port/path, "
-			"or http://unix:/path of a socket:/path; for "
-			"https use a command. Required." },
+		.help = "tcp, grpc: host:port; tcp: or unix:/path of a socket. http: "
+			"http://host:port/path, http://unix:/path of a socket:/path, or "
+			"https://host:port/path, which needs the package berth-probe. Required." },
+	{ "service", TEXT(check, service), .for_types = FOR_GRPC, .max = SERVICE_BYTES,
+		.automatic = "the server as a whole", .example = "example.v1.Greeter",
+		.help = "The service whose health is asked for, by the name that the application "
+			"has registered with its health service." },
+	{ "tls", BOOLEAN(check, tls), .fallback = "no", .for_types = FOR_GRPC,
+		.help = "Ask over TLS." },
+	{ "tls_ca", FILE_NAME(check, tls_ca), .for_types = FOR_HTTP | FOR_GRPC,
+		.automatic = "the system's", .example = "/etc/berth/tls/ca.pem",
+		.help = "The certificates, in PEM, of the authorities that may have signed the "
+			"server's. This file and the next two are read at the start and at a "
+			"reload, and a changed one makes a reload take the new one." },
+	{ "tls_cert", FILE_NAME(check, tls_cert), .for_types = FOR_HTTP | FOR_GRPC,
+		.automatic = "none", .example = "/etc/berth/tls/check.pem",
+		.help = "The certificate, with those between it and its authority, that we show to "
+			"a server that asks for one; with tls_key." },
+	{ "tls_key", FILE_NAME(check, tls_key), .for_types = FOR_HTTP | FOR_GRPC,
+		.automatic = "none", .example = "/etc/berth/tls/check.key",
+		.help = "Its private key, without a passphrase." },
+	{ "tls_server_name", TEXT(check, tls_server_name), .for_types = FOR_HTTP | FOR_GRPC,
+		.verify = config_verify_server_name, .automatic = "from target",
+		.example = "www.example.org",
+		.help = "The name that the server's certificate must have, and that the server is "
+			"asked for in the handshake." },
+	{ "tls_verify", BOOLEAN(check, tls_verify), .fallback = "yes",
+		.for_types = FOR_HTTP | FOR_GRPC, .help = "no: any certificate will do." },
 	{ "send", BYTES(check, send, send_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PING\\r\\n",
 		.help = "Bytes to send after connecting; \\r \\n \\t \\\\ \\xHH mean bytes." },
@@ -276,7 +304,7 @@ const struct config_option config_check_options[] = {
 		.example = "rest",
 		.help = "A failure takes out only these endpoints of the component." },
 	{ "warn_time", DURATION(check, warn_time_ms, 1, DAYS(1)), .automatic = "none",
-		.for_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
+		.for_types = FOR_COMMAND | FOR_TCP | FOR_HTTP | FOR_GRPC, .example = "500ms",
 		.help = "A success that took longer is a warning." },
 	{ "writer", WRITER(check, writer), .for_types = FOR_TTL, .automatic = "none",
 		.example = "user:www-data",

@@ -7,6 +7,7 @@
 #include "agent/config/build.h"
 #include "agent/config/builtin.h"
 #include "agent/config/doubt.h"
+#include "agent/config/rule_probe.h"
 #include "agent/config/value.h"
 
 /* The pace on the way up, where none is written: an application is announced soon after it came. */
@@ -85,13 +86,17 @@ static void rule_command(struct config_builder *builder, const struct config_sec
 	}
 }
 
-/* unix:/path, or http://unix:/path:/uri. False for any other target. */
+/* unix:/path, or http://unix:/path:/uri; not for grpc. False for any other target. */
 static bool split_unix_target(
 	const struct config_check *check, char **ret_host, char **ret_path, struct err *err)
 {
 	const char *prefix = check->type == CONFIG_CHECK_HTTP ? "http://unix:" : "unix:";
 	if (strncmp(check->target, prefix, strlen(prefix)) != 0) {
 		return false;
+	}
+	if (check->type == CONFIG_CHECK_GRPC) {
+		err_set(err, BERTH_FAILED, "a gRPC server is asked over TCP: write host:port");
+		return true;
 	}
 	const char *socket = check->target + strlen(prefix);
 	const char *uri = check->type == CONFIG_CHECK_HTTP ? strstr(socket, ":/") : NULL;
@@ -121,7 +126,7 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	if (split_unix_target(check, &host, &path, &err)) {
 		port = err.code ? NULL : allocate_text("");
 	} else if (check->type == CONFIG_CHECK_HTTP) {
-		config_parse_http_url(check->target, &host, &port, &path, &err);
+		config_parse_http_url(check->target, &host, &port, &path, &check->tls, &err);
 	} else if (config_parse_host_port(check->target, 1, &host, &port, &err) == 0) {
 		path = allocate_text("");
 	}
@@ -143,6 +148,7 @@ static void rule_http(struct config_builder *builder, const struct config_sectio
 {
 	rule_target(builder, section, check);
 	rule_warning_status(builder, section, check);
+	config_rule_probe(builder, section, check);
 	if (*check->body && config_lacks(section, "method")) {
 		free(check->method);
 		check->method = allocate_text("POST");
@@ -285,6 +291,10 @@ static void rule_type(struct config_builder *builder, const struct config_sectio
 	case CONFIG_CHECK_HTTP:
 		rule_http(builder, section, check);
 		break;
+	case CONFIG_CHECK_GRPC:
+		rule_target(builder, section, check);
+		config_rule_probe(builder, section, check);
+		break;
 	case CONFIG_CHECK_TTL:
 		break;
 	}
@@ -319,7 +329,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	}
 	if (config_lacks(section, "type") && config_lacks(section, "command")) {
 		config_report(builder, section, type,
-			"[check %s] needs `type` (command, tcp, http or ttl), or a `command`",
+			"[check %s] needs `type` (command, tcp, http, ttl or grpc), or a `command`",
 			section->name);
 		return;
 	}

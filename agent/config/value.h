@@ -56,9 +56,9 @@ int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
  */
 int config_parse_host_port(const char *text, int min_port, char **ret_host, char **ret_port,
 	struct err *err) ERR_REQUIRED(5);
-/* http://host[:port][/path]; the path is at least "/"; all three are malloc'ed. */
+/* http[s]://host[:port][/path]; the path is at least "/"; all three are malloc'ed. */
 int config_parse_http_url(const char *text, char **ret_host, char **ret_port, char **ret_path,
-	struct err *err) ERR_REQUIRED(5);
+	bool *ret_tls, struct err *err) ERR_REQUIRED(6);
 
 /* The inverse functions give a malloc'ed text that the parser above reads to the same value. */
 char *config_format_duration(int64_t ms);

@@ -311,9 +311,16 @@ int config_verify_check_type(const char *value, struct err *err)
 	if (strcmp(value, "https") != 0) {
 		return 0;
 	}
-	return err_set(err, BERTH_FAILED,
-		"the agent itself does not speak TLS: write `type = command` and `command = curl "
-		"-fsS https://HOST:PORT/PATH`");
+	return err_set(
+		err, BERTH_FAILED, "write `type = http`, and `target = https://HOST:PORT/PATH`");
+}
+
+int config_verify_server_name(const char *value, struct err *err)
+{
+	size_t len = strlen(value);
+	return len <= 253 && strspn(value, name_bytes) == len
+		? 0
+		: err_set(err, BERTH_FAILED, "write the name of a host, without a port");
 }
 
 int config_verify_regex(const char *value, struct err *err)

@@ -49,6 +49,7 @@ int config_verify_host(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_attribute_name(const char *name, struct err *err) ERR_REQUIRED(2);
 int config_verify_variable_name(const char *name, struct err *err) ERR_REQUIRED(2);
 /* Of [check] header.NAME = value. */
+int config_verify_server_name(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_field_name(const char *name, struct err *err) ERR_REQUIRED(2);
 int config_verify_header_name(const char *name, struct err *err) ERR_REQUIRED(2);
 /* Of [check] limit.NAME = value. */

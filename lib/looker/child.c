@@ -15,10 +15,10 @@ enum { LOOKER_FD = 3, PATH_BYTES = 4096, VARIABLES_MAX = 32, PROC_NAME_BYTES = 4
 
 extern char **environ;
 
-int looker_program_open(struct err *err)
+int looker_program_open(const char *name, struct err *err)
 {
 	char path[PATH_BYTES];
-	program_find(path, sizeof(path), LOOKER_PROGRAM);
+	program_find(path, sizeof(path), name);
 	int fd = open(path, O_PATH | O_CLOEXEC);
 	int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, LOOKER_FD + 1) : -1;
 	if (high < 0) {
@@ -74,11 +74,10 @@ static char *const *environment(void)
 	return variables;
 }
 
-static int spawn(pid_t *ret_pid, int program, int fd)
+static int spawn(pid_t *ret_pid, int program, const char *name, int fd)
 {
 	char path[PROC_NAME_BYTES];
-	char name[] = LOOKER_PROGRAM;
-	char *const arguments[] = { name, NULL };
+	char *const arguments[] = { (char *)name, NULL };
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t actions;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
@@ -97,18 +96,19 @@ static int spawn(pid_t *ret_pid, int program, int fd)
 	return rc;
 }
 
-pid_t looker_child_start(int program, int *ret_socket, struct err *err)
+pid_t looker_child_start(int program, const char *name, int *ret_socket, struct err *err)
 {
 	int ends[2];
 	pid_t pid = -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "no socket for " LOOKER_PROGRAM);
+		return err_set_errno(err, BERTH_FAILED, errno, "no socket for %s", name);
 	}
-	int rc = fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? errno : spawn(&pid, program, ends[1]);
+	int rc = fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? errno
+							 : spawn(&pid, program, name, ends[1]);
 	close(ends[1]);
 	if (rc) {
 		close(ends[0]);
-		return err_set_errno(err, BERTH_FAILED, rc, "cannot start " LOOKER_PROGRAM);
+		return err_set_errno(err, BERTH_FAILED, rc, "cannot start %s", name);
 	}
 	*ret_socket = ends[0];
 	return pid;

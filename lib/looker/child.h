@@ -20,16 +20,17 @@
 #define LOOKER_PROGRAM "berth-looker"
 
 /*
- * Opens the program; close() it. It is kept open, so that every looker is of the caller's own
+ * Opens a program of ours; close() it. It is kept open, so that every child is of the caller's own
  * build.
  */
-int looker_program_open(struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(1);
+int looker_program_open(const char *name, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(2);
 
 /*
  * Starts one: its process id, and in *ret_socket the caller's end, which does not block. The end of
- * the other end is the end of the process.
+ * the other end is the end of the process. Its environment is empty but for the loader's variables.
  */
-pid_t looker_child_start(int program, int *ret_socket, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+pid_t looker_child_start(int program, const char *name, int *ret_socket, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 #endif

@@ -83,7 +83,8 @@ static bool restrict_access(const struct sandbox_profile *profile, int version)
 	struct rules rules = { .files = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1 };
 	size_t size = sizeof(rules.files);
 	if (version >= PORTS_SINCE) {
-		rules.ports = ACCESS_BIND | ACCESS_CONNECT;
+		rules.ports = ACCESS_BIND |
+			(profile->rights & SANDBOX_ANY_PORT ? 0 : ACCESS_CONNECT);
 		size = offsetof(struct rules, scopes);
 	}
 	if (version >= SCOPES_SINCE) {
@@ -398,7 +399,9 @@ void sandbox_enter(const struct sandbox_profile *profile, char out[SANDBOX_WORDS
 	bool capabilities = drop_capabilities(profile->rights);
 	bool memory = limit_memory(profile->memory_mib);
 	bool calls = no_new_privileges && filter_calls(profile->rights);
-	const char *ports = profile->port_count ? "ports of the servers" : "no ports";
+	const char *ports = profile->rights & SANDBOX_ANY_PORT ? "all ports"
+		: profile->port_count                          ? "ports of the servers"
+							       : "no ports";
 	text_printf(out, SANDBOX_WORDS_BYTES, "%s, %s, %s, %s, %s, %s",
 		calls ? "seccomp" : "no seccomp", landlock ? "landlock" : "no landlock",
 		landlock && version >= PORTS_SINCE ? ports : "all ports",

@@ -26,7 +26,8 @@ enum sandbox_right {
 	 * listening sockets, give directories away, remove files. Keeps the capabilities that
 	 * this takes.
 	 */
-	SANDBOX_SERVE_TREE = 32
+	SANDBOX_SERVE_TREE = 32,
+	SANDBOX_ANY_PORT = 64 /* TCP may connect to all, not those of the profile alone */
 };
 
 /* Borrowed by the call. */

@@ -122,9 +122,9 @@ MISTAKES = [
     ("http://192.0.2.7:8080/", "http://${berth.adress}/", BAD, "berth.adress"),
     ("http://192.0.2.7:8080/", "http://${HOSTNAME/", BAD, "closing brace"),
     # of checks
-    ("type = http", "type = https", BAD, "command = curl -fsS https://"),
-    ("type = http", "type = script", BAD, "command, tcp, http or ttl"),
-    ("target = http:", "target = https:", BAD, "command = curl -fsS https://127.0.0.1:8080/health"),
+    ("type = http", "type = https", BAD, "write `type = http`"),
+    ("type = http", "type = script", BAD, "command, tcp, http, ttl or grpc"),
+    ("target = http:", "target = https://unix:", BAD, "write http://unix:"),
     ("http://127.0.0.1:8080/health", "127.0.0.1:8080", BAD, "http://host:port/path"),
     ("type = http\ntarget = http://127.0.0.1:8080/health", "type = tcp\ntarget = 127.0.0.1", BAD,
         "host:port", +1),

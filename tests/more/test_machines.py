@@ -181,6 +181,7 @@ class Arm64(Machines):
         run("make", "-s", "deb-arm64", folder=BUILD)
         version = (SOURCE / "VERSION").read_text().strip()
         libraries = {"berth": "libev4 libidn2-0 libinih1 libjansson4 libseccomp2 libzookeeper-mt2",
+            "berth-probe": "libcurl4 libjansson4 libseccomp2",
             "berth-xds": "libev4 libjansson4 libnghttp2-14 libseccomp2",
             "libberth0": "libjansson4", "libnss-berth": ""}
         for name, needed in libraries.items():

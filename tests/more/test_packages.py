@@ -19,7 +19,8 @@ from rights import needs
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 VERSION = (SOURCE / "VERSION").read_text().strip()
 COMPILING = 600  # seconds
-NAMES = ["berth", "berth-static", "berth-xds", "libberth-dev", "libberth0", "libnss-berth"]
+NAMES = ["berth", "berth-probe", "berth-static", "berth-xds", "libberth-dev",
+    "libberth0", "libnss-berth"]
 HOME = tempfile.TemporaryDirectory(prefix="packages-home-")
 
 
@@ -152,6 +153,8 @@ class Debian(Temporary):
                              f"/usr/lib/{self.triplet()}/libberth.a",
                              "/usr/share/man/man3/libberth.3.gz"},
             "berth-xds": {"/usr/sbin/berth-xds", "/usr/share/man/man8/berth-xds.8.gz"},
+            "berth-probe": {"/usr/libexec/berth/berth-probe",
+                "/usr/share/man/man8/berth-probe.8.gz"},
             "libnss-berth": {f"/usr/lib/{self.triplet()}/libnss_berth.so.2"},
         }
         seen = set()
@@ -174,6 +177,8 @@ class Debian(Temporary):
             {"libc6", "libjansson4"})
         self.assertEqual({one.split()[0] for one in self.field("berth-xds", "Depends").split(",")},
             {"libc6", "libev4", "libjansson4", "libnghttp2-14", "libseccomp2"})
+        needed = {one.split()[0] for one in self.field("berth-probe", "Depends").split(",")}
+        self.assertEqual(needed, {"berth", "libc6", "libcurl4", "libjansson4", "libseccomp2"})
         self.assertEqual(self.field("libnss-berth", "Depends").split()[0], "libc6")
         self.assertLess(int(self.field("berth", "Installed-Size")), 2304)  # KiB
 
@@ -236,13 +241,14 @@ chroot_of_nothing=$(mktemp -d)
 cp /usr/bin/berth-static "$chroot_of_nothing/berth"
 chroot "$chroot_of_nothing" /berth --version
 rm -r "$chroot_of_nothing"
-dpkg --remove berth berth-static berth-xds libnss-berth libberth-dev libberth0 2>&1
+dpkg --remove berth berth-probe berth-static berth-xds libnss-berth libberth-dev libberth0 2>&1
 echo purging
 dpkg --purge berth 2>&1
 ! kill -0 $agent 2>/dev/null || echo "the agent runs on"
 wait $agent || :
 echo purged
-dpkg-query --show berth berth-static berth-xds libnss-berth libberth-dev libberth0 2>/dev/null || :
+dpkg-query --show berth berth-probe berth-static berth-xds \
+    libnss-berth libberth-dev libberth0 2>/dev/null || :
 """
 # Files of dpkg itself, and of the programs that it tells of new files: insserv numbers the scripts
 # of other packages anew, too.
@@ -410,7 +416,7 @@ class Fedora(unittest.TestCase):
         packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file
             for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
         self.assertEqual(set(packages),
-            {"berth", "berth-xds", "libberth", "libberth-devel", "nss-berth"})
+            {"berth", "berth-probe", "berth-xds", "libberth", "libberth-devel", "nss-berth"})
         files = run("rpm", "--query", "--list", "--package", packages["berth"])
         for file in ("/usr/sbin/berthd", "/usr/bin/berth", "/etc/berth/berth.ini",
                 "/usr/lib/sysusers.d/berth.conf"):

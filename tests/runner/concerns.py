@@ -54,8 +54,10 @@ AROUND = [
     ("lib/registry/zookeeper/*", "e2e/zookeeper"),
     ("lib/program/*", "e2e/cli e2e/xds"),
     ("looker/* lib/looker/*", "e2e/bridge world/held_directory world/one_file_in_many_nodes"),
+    ("probe/* lib/probe/*", "world/check_over_tls world/check_by_grpc"),
     ("lib/render/*", "e2e/output_render"),
-    ("lib/sandbox/*", "unit/lib/registry/zookeeper/cage unit/xds/cage e2e/zookeeper e2e/xds"),
+    ("lib/sandbox/*", "unit/lib/registry/zookeeper/cage unit/xds/cage e2e/zookeeper e2e/xds "
+        "world/check_over_tls"),
     ("nss/*", "e2e/shared_nss e2e/names_clients"),
     ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
     ("tests/sim/*", "faults/simulation"),

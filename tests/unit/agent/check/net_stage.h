@@ -167,7 +167,8 @@ static inline void run(enum config_check_type type)
 	int descriptors = descriptors_count();
 	long memory = check_support_resident_bytes();
 	gone = false;
-	cr_assert_not_null(check_probe_start(loop, &config, NULL, &linger, &callbacks, &result));
+	cr_assert_not_null(
+		check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
 	cr_assert(check_support_run_until_true(&gone));
 	check_linger_stop(&linger);
 	cr_expect_eq(descriptors_count(), descriptors, "a descriptor is left");

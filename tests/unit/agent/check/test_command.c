@@ -63,7 +63,7 @@ static struct check_probe *begin(void)
 	result = (struct check_result){ .verdict = CHECK_PASSING };
 	struct command_launch *launch = check_command_launch(&config, "web", "/users/joe/web");
 	struct check_probe *probe = check_probe_start(
-		loop, &config, launch, NULL, &callbacks, &result);
+		loop, &config, launch, NULL, NULL, &callbacks, &result);
 	command_launch_destroy(launch);
 	return probe;
 }
@@ -428,7 +428,7 @@ Test(check_command, a_run_leaves_the_processes_of_another_alone)
 	struct check_result unused;
 	struct command_launch *launch = check_command_launch(&other, "", "");
 	struct check_probe *slow = check_probe_start(
-		loop, &other, launch, NULL, &callbacks, &unused);
+		loop, &other, launch, NULL, NULL, &callbacks, &unused);
 	command_launch_destroy(launch);
 	config = check_support_script(argv, "(setsid sleep 1000 &); exit 2");
 	cr_assert_not_null(begin());

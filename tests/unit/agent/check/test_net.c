@@ -147,7 +147,7 @@ Test(check_net, a_request_that_is_too_long_cannot_be_sent)
 	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.target_path = path;
 	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	cr_assert_null(check_probe_start(loop, &config, NULL, &linger, &callbacks, &result));
+	cr_assert_null(check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
 	cr_expect_eq(result.verdict, CHECK_COULD_NOT_RUN);
 	cr_expect_str_eq(result.detail, "the request is longer than 16384 bytes");
 	cr_expect_gt(result.started, 0);
@@ -283,7 +283,8 @@ static bool leave_an_answer_unread(void)
 	close(pair[1]);
 	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	gone = false;
-	cr_assert_not_null(check_probe_start(loop, &config, NULL, &linger, &callbacks, &result));
+	cr_assert_not_null(
+		check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
 	while (!gone && recv(pair[0], &word, 1, MSG_DONTWAIT) != 1) {
 		ev_run(loop, EVRUN_NOWAIT);
 	}
@@ -317,7 +318,7 @@ Test(check_net, a_run_that_is_given_up_leaves_nothing)
 	config.target_port = port;
 	int descriptors = descriptors_count();
 	struct check_probe *probe = check_probe_start(
-		loop, &config, NULL, &linger, &callbacks, &result);
+		loop, &config, NULL, &linger, NULL, &callbacks, &result);
 	cr_assert_not_null(probe);
 	ev_invoke_pending(loop); /* the check begins to connect */
 	cr_expect_gt(descriptors_count(), descriptors);

@@ -197,7 +197,8 @@ Test(check_socket, a_connection_in_time_counts_though_the_agent_stood_still)
 	int listener = listen_somewhere();
 	aim_at("127.0.0.1", "255.255.255.255", 100);
 	config.target_port = port;
-	cr_assert_not_null(check_probe_start(loop, &config, NULL, &linger, &callbacks, &result));
+	cr_assert_not_null(
+		check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
 	ev_invoke_pending(loop); /* the check begins to connect */
 	usleep(110000);
 	cr_assert(check_support_run_until_true(&gone));

@@ -38,6 +38,7 @@ static const struct {
 	{ CONFIG_ENDPOINT, "address_type", 0, 64 },
 	{ CONFIG_ENDPOINT, "linger", 0, HOURS(1) },
 	{ CONFIG_CHECK, "warning_status", 1, 599 },
+	{ CONFIG_CHECK, "service", 0, 1024 },
 	{ CONFIG_CHECK, "body", 0, 8192 },
 	{ CONFIG_CHECK, "expect_status", 100, 599 },
 	{ CONFIG_CHECK, "interval", 10, HOURS(168) },

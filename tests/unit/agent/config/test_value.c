@@ -287,14 +287,17 @@ Test(config_value, http_urls)
 		{ "HTTP://a:8080/x/y?z=1", "a", "8080", "/x/y?z=1" },
 		{ "http://[::1]:9", "::1", "9", "/" }, { "http://a?q", "a", "80", "/?q" },
 		{ "http://[::1]", "::1", "80", "/" }, { "http://a/@", "a", "80", "/@" },
-		{ "http://a:1", "a", "1", "/" }, { "http://a:65535/", "a", "65535", "/" } };
+		{ "http://a:1", "a", "1", "/" }, { "http://a:65535/", "a", "65535", "/" },
+		{ "https://a", "a", "443", "/" }, { "HTTPS://[::1]:8443/x", "::1", "8443", "/x" } };
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		char *host;
 		char *port;
 		char *path;
+		bool tls;
 		struct err err = ERR_INIT;
-		cr_assert_eq(config_parse_http_url(good[i].text, &host, &port, &path, &err), 0,
-			"%s", good[i].text);
+		cr_assert_eq(config_parse_http_url(good[i].text, &host, &port, &path, &tls, &err),
+			0, "%s", good[i].text);
+		cr_expect_eq(tls, strncasecmp(good[i].text, "https", 5) == 0);
 		cr_expect_str_eq(host, good[i].host);
 		cr_expect_str_eq(port, good[i].port);
 		cr_expect_str_eq(path, good[i].path);
@@ -302,17 +305,18 @@ Test(config_value, http_urls)
 		free(port);
 		free(path);
 	}
-	static const char *const bad[] = { "", "a", "https://a", "ftp://a", "http://", "http://:80",
+	static const char *const bad[] = { "", "a", "https://", "ftp://a", "http://", "http://:80",
 		"http://a:x", "http://u:p@a/", "http://a/b c", "http://a/#f", "http://a:0/",
 		"http://a:65536/", "http://a:/", "http://[::1/", "http://a\t/", "http://a#f",
-		"HTTPS://a/", "http:/a" };
+		"HTTPS://u@a/", "https://unix:/s:/", "http:/a" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char *host;
 		char *port;
 		char *path;
+		bool tls;
 		struct err err = ERR_INIT;
-		cr_expect_eq(config_parse_http_url(bad[i], &host, &port, &path, &err), BERTH_FAILED,
-			"%s", bad[i]);
+		cr_expect_eq(config_parse_http_url(bad[i], &host, &port, &path, &tls, &err),
+			BERTH_FAILED, "%s", bad[i]);
 	}
 }
 

@@ -1,0 +1,139 @@
+/*
+ * berth-probe: asks servers over TLS and HTTP/2 whether they are well, for the agent's checks of
+ * type grpc and of https:// targets. It has no descriptor but its socket and its connections, and
+ * lives in a cage.
+ */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/close_files.h"
+#include "lib/looker/wire.h"
+#include "lib/probe/protocol.h"
+#include "lib/program/memory.h"
+#include "lib/sandbox/sandbox.h"
+#include "probe/blob.h"
+#include "probe/transfer.h"
+
+enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000 };
+
+static struct wire wire;
+
+static bool seclude(void)
+{
+	int type;
+	socklen_t len = sizeof(type);
+	if (getsockopt(AGENT_FD, SOL_SOCKET, SO_TYPE, &type, &len) != 0) {
+		return false;
+	}
+	prctl(PR_SET_NAME, PROBE_PROGRAM);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_DUMPABLE, 0);
+	close_files(AGENT_FD + 1, INT_MAX);
+	return true;
+}
+
+static void say_ready(const char *cage)
+{
+	wire_begin(&wire, PROBE_READY);
+	wire_text(&wire, cage);
+	wire_text(&wire, transfer_library());
+	wire_end(&wire);
+}
+
+static bool take(struct wire_frame *frame)
+{
+	uint64_t id;
+	size_t len;
+	const char *text;
+	switch (frame->type) {
+	case PROBE_BLOB:
+		id = wire_get_number(frame);
+		text = wire_get_bytes(frame, &len);
+		blob_add(id, text, len);
+		break;
+	case PROBE_FORGET:
+		blob_forget();
+		break;
+	case PROBE_ASK:
+		transfer_start(frame);
+		break;
+	case PROBE_PING:
+		wire_begin(&wire, PROBE_PONG);
+		wire_end(&wire);
+		break;
+	default:
+		return false;
+	}
+	return !frame->bad;
+}
+
+static void take_all(void)
+{
+	struct wire_frame frame;
+	size_t used = 0;
+	int got;
+	if (wire_receive(&wire) < 0) {
+		_exit(0);
+	}
+	while ((got = wire_next(&wire, &used, &frame)) > 0) {
+		if (!take(&frame)) {
+			exit(EXIT_FAILURE);
+		}
+	}
+	if (got < 0) {
+		exit(EXIT_FAILURE);
+	}
+	wire_consume(&wire, used);
+}
+
+/* The end of the agent is ours. */
+static void flush(void)
+{
+	wire_flush(&wire);
+	if (wire_is_gone(&wire)) {
+		_exit(0);
+	}
+}
+
+static _Noreturn void serve(void)
+{
+	for (;;) {
+		struct curl_waitfd fd = { .fd = AGENT_FD, .events = CURL_WAIT_POLLIN };
+		if (curl_multi_poll(transfer_multi(), &fd, 1, FOR_EVER_MS, NULL) != CURLM_OK) {
+			exit(EXIT_FAILURE);
+		}
+		if (fd.revents) {
+			take_all();
+		}
+		transfer_go_on();
+		flush();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct sandbox_profile profile = {
+		.rights = SANDBOX_CONNECT_TCP | SANDBOX_ANY_PORT, .memory_mib = MEMORY_MIB
+	};
+	char cage[SANDBOX_WORDS_BYTES];
+	(void)argc;
+	if (!seclude()) {
+		fprintf(stderr, "%s: started by berthd, not by hand\n", argv[0]);
+		return 2;
+	}
+	memory_init();
+	wire_init(&wire, AGENT_FD);
+	if (transfer_init(&wire) != 0) {
+		return EXIT_FAILURE;
+	}
+	sandbox_enter(&profile, cage);
+	say_ready(cage);
+	flush();
+	serve();
+}
