@@ -24,9 +24,8 @@ struct place {
 	bool stale;
 	bool serving; /* a member is there whose weight is not 0 */
 	int64_t age_ms;
-	void *body; /* holds the items; or NULL */
-	const char *items;
-	size_t len; /* without the brackets around them, and without commas at the ends */
+	const char *items; /* borrowed until the end of the evaluation */
+	size_t len;        /* without the brackets around them, and without commas at the ends */
 	struct err err;
 };
 
@@ -52,7 +51,6 @@ static void end(struct further *further)
 	set_asking_end(&further->asking);
 	for (size_t i = 0; i < further->count; i++) {
 		free(further->places[i].path);
-		cache_body_release(further->places[i].body);
 	}
 	free(further->places);
 	free(further->filter);
@@ -150,7 +148,6 @@ static void take(struct further *further, struct place *place, struct cache *cac
 	size_t brackets = further->filter->text ? 0 : 1;
 	place->known = true;
 	place->serving = answer->serving;
-	place->body = cache_body_hold(answer);
 	place->items = answer->body + brackets;
 	place->len = answer->len - (brackets ? strlen("[]\n") : 0);
 }
@@ -163,7 +160,6 @@ static bool read_place(struct further *further, struct place *place, bool known_
 	struct cache_query query = further->query;
 	struct cache_answer *found = NULL;
 	bool asked = place->asked;
-	cache_body_release(place->body);
 	*place = (struct place){ .path = place->path, .asked = true };
 	/* Below its root, the path of a request may be too long. */
 	if (path_check(place->path, strlen(place->path), &place->err)) {
@@ -172,7 +168,7 @@ static bool read_place(struct further *further, struct place *place, bool known_
 	query.path = place->path;
 	query.refresh = query.refresh && !asked;
 	if (known_will_do) {
-		found = cache_known(cache, &query, clock_monotonic_ms());
+		found = set_asking_known(asking, cache, &query);
 	} else if (set_asking_read(asking, cache, &query, &found, &place->err) == CACHE_WAITING) {
 		further->waited = true;
 		return !set_asking_wait(asking, cache, &place->err);

@@ -40,6 +40,7 @@ struct set_asking {
 	struct set_askings *all; /* this and the rest are the module's */
 	struct cache *cache;     /* that it waits for; NULL: none */
 	struct list reads;
+	struct list come; /* answers: the cache may keep one no longer than it hands it out */
 	struct list due;
 	struct timer patience;
 };
@@ -62,6 +63,9 @@ void set_asking_end(struct set_asking *asking);
 enum cache_verdict set_asking_read(struct set_asking *asking, struct cache *cache,
 	const struct cache_query *query, struct cache_answer **ret_answer, struct err *err)
 	ERR_REQUIRED(5);
+/* The known answer, without waiting, confirmed or not; or NULL. */
+struct cache_answer *set_asking_known(
+	struct set_asking *asking, struct cache *cache, const struct cache_query *query);
 /* The evaluation ends: the asking waits. False, and err filled: too many wait for this cache. */
 bool set_asking_wait(struct set_asking *asking, struct cache *cache, struct err *err)
 	ERR_REQUIRED(3);

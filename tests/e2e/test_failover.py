@@ -8,7 +8,7 @@ import unittest
 
 from berth import AgentTest, UnixConnection, berth, wait_until
 from names import ask, reserve_names_port
-from outputs import FROM, Members, OutputTest
+from outputs import FROM, Members, OutputTest, record
 from proxies import HAProxy, Load, Nginx, Server, get, missing
 from xds import NAME
 from zookeeper import ZooKeeper
@@ -261,6 +261,20 @@ class LongPaths(AgentTest):
             answer = agent.get(f"/v1/endpoints/{path}?near=eu")
             self.assertEqual(answer.status, 404, answer.body)
         self.assertEqual(agent.get("/live").status, 200)
+
+
+class Absent(OutputTest):
+    def test_a_path_that_a_followed_list_lacks_has_no_targets(self):
+        """The cache keeps no answer about such a path: it needs a read each time."""
+        self.put_member("c1", 8001)
+        self.put(f"{FAR}{FROM}/f1", record(8002))
+        asked = self.output_agent(failover=FAR + FROM, protocol="sql",
+            more={"agent": {"failover": FAR}}).start()
+        self.wait_state(asked, "held")
+        for path in (f"{FROM}/none", f"{FAR}{FROM}/none"):
+            for control in ("", "no-cache"):
+                answer = asked.get(f"/v1/targets{path}?near=eu", Cache_Control=control)
+                self.assertEqual((answer.status, answer.json), (200, []), answer.body)
 
 
 class Near(OutputTest):
