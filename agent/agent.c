@@ -50,6 +50,7 @@
 #include "agent/config/own_address.h"
 #include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
+#include "lib/base/clock.h"
 #include "lib/program/log_writer.h"
 #include "lib/program/print_end.h"
 
@@ -331,6 +332,7 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 		.config_path = line->config_path,
 		.config = config,
 		.started = ev_time(),
+		.started_ms = clock_monotonic_ms(),
 		.state = { .lock_fd = -1 },
 		.xds_fd = -1,
 	};

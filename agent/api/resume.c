@@ -1,4 +1,5 @@
 #include "agent/api/resume.h"
+#include "lib/base/clock.h"
 #include "lib/base/random_bytes.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static void schedule_end(struct api *api)
 	const struct api_stream *first = first_parked(api);
 	timer_stop(&api->parked_timer);
 	if (first) {
-		double age_s = ev_now(api->loop) - first->parked_at;
+		double age_s = clock_monotonic_s() - first->parked_at;
 		timer_start(&api->parked_timer, PARKED_MS - (int64_t)(age_s * 1000));
 	}
 }
@@ -37,7 +38,7 @@ static void on_end(void *context)
 {
 	struct api *api = context;
 	const struct api_stream *first = first_parked(api);
-	if (first && (ev_now(api->loop) - first->parked_at) * 1000 >= PARKED_MS) {
+	if (first && (clock_monotonic_s() - first->parked_at) * 1000 >= PARKED_MS) {
 		(void)api_resume_drop_one(api);
 	}
 	schedule_end(api);
@@ -53,7 +54,7 @@ bool api_resume_park(struct api_stream *stream)
 		(void)api_resume_drop_one(api);
 	}
 	api_stream_park(stream);
-	stream->parked_at = ev_now(api->loop);
+	stream->parked_at = clock_monotonic_s();
 	list_append(&api->parked, &stream->parked);
 	schedule_end(api);
 	return true;

@@ -33,7 +33,7 @@ static void schedule_beat(struct api_stream *stream)
 	struct api *api = stream->api;
 	/* Otherwise it is due at once, and on_heartbeat() goes on for ever. */
 	assert(api->options.heartbeat_interval_ms > 0);
-	stream->due = ev_now(api->loop) + interval_s(api);
+	stream->due = clock_monotonic_s() + interval_s(api);
 	list_remove(&stream->beat);
 	list_append(&api->streams, &stream->beat);
 }
@@ -44,7 +44,7 @@ static void schedule_heartbeat(struct api *api)
 	if (!list_empty(&api->streams)) {
 		const struct api_stream *first = LIST_ITEM(
 			api->streams.next, struct api_stream, beat);
-		int64_t wait_ms = (int64_t)((first->due - ev_now(api->loop)) * 1000.) + 1;
+		int64_t wait_ms = (int64_t)((first->due - clock_monotonic_s()) * 1000.) + 1;
 		timer_start(&api->heartbeat, wait_ms > 10 ? wait_ms : 10);
 	}
 }
@@ -65,7 +65,7 @@ static void on_heartbeat(void *context)
 	char heard[API_STREAM_HEARD_BYTES];
 	while (!list_empty(&api->streams)) {
 		struct api_stream *stream = LIST_ITEM(api->streams.next, struct api_stream, beat);
-		if (stream->due > ev_now(api->loop)) {
+		if (stream->due > clock_monotonic_s()) {
 			break;
 		}
 		schedule_beat(stream);
@@ -136,7 +136,7 @@ static void account(struct api_stream *stream)
 	if (stream->queue.len == 0) {
 		list_remove(&stream->reader);
 	} else if (list_empty(&stream->reader)) {
-		stream->unread_since = ev_now(api->loop);
+		stream->unread_since = clock_monotonic_s();
 		list_append(&api->readers, &stream->reader);
 	}
 	serve_waiting(api);
@@ -173,7 +173,7 @@ static void on_room(void *context)
 	timer_start(&api->room, ROOM_AGAIN_MS);
 	while (!list_empty(&api->readers)) {
 		struct api_stream *stream = LIST_ITEM(api->readers.next, struct api_stream, reader);
-		double since_s = ev_now(api->loop) - stream->unread_since;
+		double since_s = clock_monotonic_s() - stream->unread_since;
 		if (since_s < PATIENCE_HEARTBEATS * interval_s(api)) {
 			break;
 		}

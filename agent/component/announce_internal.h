@@ -56,7 +56,7 @@ struct announce {
 	size_t predecessor_sent_len;
 	struct timer pause; /* until the next attempt, or until the throttle lets a write pass */
 	int64_t retry_ms;
-	ev_tstamp written_at;
+	double written_at; /* monotonic */
 };
 
 /*

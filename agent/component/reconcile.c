@@ -6,6 +6,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/random.h"
 #include "agent/component/announce_internal.h"
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 enum { RETRY_MAX_MS = 30000 };
@@ -156,9 +157,9 @@ static int64_t throttled_ms(const struct announce *announce)
 	if (announce->written_at <= 0) {
 		return 0;
 	}
-	double passed_ms = (ev_now(announce->loop) - announce->written_at) * 1000.0;
+	double passed_ms = (clock_monotonic_s() - announce->written_at) * 1000.0;
 	double left_ms = (double)announce->options.update_interval_ms - passed_ms;
-	return left_ms > 0 && passed_ms >= 0 ? (int64_t)left_ms + 1 : 0;
+	return left_ms > 0 ? (int64_t)left_ms + 1 : 0;
 }
 
 /* ---- writing ---- */
@@ -262,7 +263,7 @@ static void on_written(void *context, const struct registry_result *result)
 		write_failed(announce, &result->err);
 		return;
 	}
-	announce->written_at = ev_now(announce->loop);
+	announce->written_at = clock_monotonic_s();
 	if (announce->doing == ANNOUNCE_DO_REMOVE) {
 		removed(announce, result);
 	} else {

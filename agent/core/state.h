@@ -93,6 +93,7 @@ struct agent {
 	json_t *reload_problems; /* why the last reload failed; NULL when it did not */
 	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
 	double started;          /* wall clock seconds */
+	int64_t started_ms;      /* the same moment, monotonic */
 
 	struct address_news address_news; /* of this machine's addresses: life/addresses.h */
 	struct timer address_timer;
@@ -161,7 +162,7 @@ struct agent {
 	struct timer drain_retry_timer;
 	struct timer drain_save_timer;  /* active while orders wait for the disk */
 	struct timer drain_early_timer; /* active while a drain_delay may end early */
-	ev_tstamp drained_at;           /* when the registry confirmed it; 0 before */
+	double drained_at;              /* monotonic: when the registry confirmed it; 0 before */
 	size_t drain_confirmations;     /* reads under way */
 	bool drain_unconfirmed;         /* one of these reads found a node of ours */
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "agent/http/internal.h"
+#include "lib/base/clock.h"
 #include "lib/http/field.h"
 
 enum {
@@ -208,7 +209,7 @@ void http_write(struct connection *connection)
 	};
 	size_t sent = send_parts(connection, parts, 2);
 	size_t of_out = sent < out->len ? sent : out->len;
-	connection->last = sent ? ev_now(connection->http->loop) : connection->last;
+	connection->last = sent ? clock_monotonic_s() : connection->last;
 	connection->sent += sent - of_out;
 	if (of_out == out->len) {
 		buffer_finish(out);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "agent/http/internal.h"
+#include "lib/base/clock.h"
 
 /* ---- the state ---- */
 
@@ -55,7 +56,7 @@ void http_connection_end_request(struct connection *connection)
 	http_end_search(&connection->request);
 	connection->http->requests -= connection->active;
 	connection->active = false;
-	connection->last = ev_now(connection->http->loop);
+	connection->last = clock_monotonic_s();
 	if (connection->sequel == HTTP_THEN_NEXT_REQUEST) {
 		buffer_finish(&connection->body);
 		http_reader_restart(&connection->reader);

@@ -14,6 +14,7 @@
 #include "agent/base/log.h"
 #include "agent/http/internal.h"
 #include "agent/http/socket.h"
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 enum {
@@ -34,7 +35,7 @@ static void start_sweep(struct http *http)
 static void on_sweep(void *context)
 {
 	struct http *http = context;
-	ev_tstamp limit = ev_now(http->loop) - http->options.idle_timeout_ms / 1000.;
+	double limit = clock_monotonic_s() - http->options.idle_timeout_ms / 1000.;
 	struct list *next;
 	for (struct list *at = http->connections.next; at != &http->connections; at = next) {
 		next = at->next;

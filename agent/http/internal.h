@@ -102,7 +102,7 @@ struct connection {
 	bool searches;    /* likewise as a search */
 	enum http_connection_body body_use;
 	enum http_connection_sequel sequel;
-	ev_tstamp last; /* when a request ended, or the client took a part of an answer */
+	double last; /* monotonic: when a request ended, or the client took a part of an answer */
 	struct http_reader reader;
 	struct buffer input; /* has come before its turn */
 	struct buffer body;
@@ -190,7 +190,7 @@ void http_connection_destroy(struct connection *connection);
 /* Acts as its state demands, as if its watcher had been called. May free it. */
 void http_connection_run(struct connection *connection, int events);
 /* Looks for an end that no watcher reports, and for silence since `limit`. May free it. */
-void http_connection_sweep(struct connection *connection, ev_tstamp limit);
+void http_connection_sweep(struct connection *connection, double limit);
 
 /* ---- answer.c ---- */
 

@@ -19,6 +19,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/http/internal.h"
+#include "lib/base/clock.h"
 #include "lib/http/field.h"
 
 enum {
@@ -93,7 +94,7 @@ static void begin(struct connection *connection, bool all_read)
 	connection->body_use = HTTP_BODY_NONE;
 	connection->active = true;
 	connection->http->requests++;
-	connection->last = ev_now(connection->http->loop);
+	connection->last = clock_monotonic_s();
 	connection->sequel = reader->keep_alive ? HTTP_THEN_NEXT_REQUEST : HTTP_THEN_CLOSE;
 	connection->lasting = false;
 	connection->thrown_away = 0;
@@ -140,7 +141,7 @@ static size_t take(struct connection *connection, const char *bytes, size_t len)
 				http_connection_set_state(connection, HTTP_IDLE);
 			} else if (connection->state == HTTP_IDLE) {
 				http_connection_set_state(connection, HTTP_READING);
-				connection->last = ev_now(connection->http->loop);
+				connection->last = clock_monotonic_s();
 			}
 			return len;
 		case HTTP_EVENT_HEAD:
@@ -315,7 +316,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 	}
 }
 
-void http_connection_sweep(struct connection *connection, ev_tstamp limit)
+void http_connection_sweep(struct connection *connection, double limit)
 {
 	bool waits = connection->state == HTTP_WAITING || connection->state == HTTP_STREAMING;
 	bool exempt = waits || (connection->pinned && connection->state == HTTP_IDLE);
@@ -324,7 +325,7 @@ void http_connection_sweep(struct connection *connection, ev_tstamp limit)
 		   : connection->last < limit) {
 		http_connection_destroy(connection);
 	} else if (exempt) {
-		connection->last = ev_now(connection->http->loop);
+		connection->last = clock_monotonic_s();
 	}
 }
 
@@ -340,7 +341,7 @@ struct connection *http_connection_create(struct listener *listener, int fd, uin
 	connection->request.local = listener->local;
 	connection->request.container = listener->container ? listener->container->name : NULL;
 	connection->request.listener = listener->name;
-	connection->last = ev_now(http->loop);
+	connection->last = clock_monotonic_s();
 	http_reader_init(&connection->reader, HTTP_REQUEST);
 	buffer_init(&connection->input, INPUT_BYTES);
 	buffer_init(&connection->body, HTTP_BODY_BYTES);

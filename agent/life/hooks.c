@@ -13,6 +13,7 @@
 #include "agent/serving/xds.h"
 #include "agent/registration/registry.h"
 #include "agent/life/reload.h"
+#include "lib/base/clock.h"
 
 /* ---- status ---- */
 
@@ -71,15 +72,15 @@ static json_t *agent_status(const struct agent *agent)
 		"{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o?, s:o, s:o, s:o, "
 		"s:o, s:o, s:O?, s:o*}",
 		"version", BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
-		ev_now(agent->loop) - agent->started, "phase", phases[agent->phase], "config",
-		agent->config_path, "registry", registry_status(agent), "registries",
-		agent_further_json(agent), "components", components_status(agent), "outputs",
-		agent_outputs_json(agent), "imports", agent_registry_imports_json(agent), "zones",
-		zones_report(agent->zones), "dns", agent->dns ? dns_json(agent->dns) : NULL, "xds",
-		agent_xds_json(agent), "drain", agent_drain_json(agent), "state",
-		state_dir_json(&agent->state), "main_process", main_process_status(agent), "waits",
-		waits_status(agent), "reload_problems", agent->reload_problems, "bridge",
-		agent_bridge_status(agent));
+		(double)(clock_monotonic_ms() - agent->started_ms) / 1000.0, "phase",
+		phases[agent->phase], "config", agent->config_path, "registry",
+		registry_status(agent), "registries", agent_further_json(agent), "components",
+		components_status(agent), "outputs", agent_outputs_json(agent), "imports",
+		agent_registry_imports_json(agent), "zones", zones_report(agent->zones), "dns",
+		agent->dns ? dns_json(agent->dns) : NULL, "xds", agent_xds_json(agent), "drain",
+		agent_drain_json(agent), "state", state_dir_json(&agent->state), "main_process",
+		main_process_status(agent), "waits", waits_status(agent), "reload_problems",
+		agent->reload_problems, "bridge", agent_bridge_status(agent));
 }
 
 /* ---- requests of the API ---- */

@@ -31,6 +31,7 @@
 #include "agent/base/notify.h"
 #include "agent/config/trusted.h"
 #include "agent/http/socket.h"
+#include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
 
@@ -141,15 +142,15 @@ static json_t *make_document(struct agent *agent)
 		agent_registry_close(agent);
 	}
 	return json_pack(
-		"{s:o, s:o, s:o*, s:o, s:o, s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, "
-		"s:b}",
+		"{s:o, s:o, s:o*, s:o, s:o, s:s, s:f, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, "
+		"s:I, s:b}",
 		"checks", checks, "components", components, "session", session, "history",
 		history_json(agent->history, true), "drain", drains, "holder", agent->holder.secret,
-		"started", agent->started, "binary", agent->upgrade->binary, "state_dir",
-		agent->config->agent.state_dir, "socket", socket, "socket_path",
-		agent->config->agent.socket, "listen", agent->config->agent.listen, "xds",
-		agent->config->xds.listen, "server", server, "core_limit",
-		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		"started", agent->started, "started_ms", (json_int_t)agent->started_ms, "binary",
+		agent->upgrade->binary, "state_dir", agent->config->agent.state_dir, "socket",
+		socket, "socket_path", agent->config->agent.socket, "listen",
+		agent->config->agent.listen, "xds", agent->config->xds.listen, "server", server,
+		"core_limit", (json_int_t)agent->limits.core.rlim_cur, "files_limit",
 		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
 }
 
@@ -439,6 +440,15 @@ static void find_binary(struct agent_upgrade *upgrade, const struct upgrade *rec
 	}
 }
 
+/* Programs before this one handed on the wall clock's time alone. */
+static int64_t started_ms(const struct agent *agent, const struct upgrade *received)
+{
+	const json_t *passed = upgrade_get(received, "started_ms");
+	double ago_s = clock_wall_s() - agent->started;
+	return passed ? (int64_t)json_integer_value(passed)
+		      : clock_monotonic_ms() - (int64_t)(ago_s > 0 ? ago_s * 1000.0 : 0);
+}
+
 void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 {
 	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
@@ -454,6 +464,7 @@ void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 	if (received->document) {
 		compare_configurations(received, agent->config);
 		agent->started = json_number_value(upgrade_get(received, "started"));
+		agent->started_ms = started_ms(agent, received);
 	}
 	agent->keep_socket = received->keep_socket;
 	find_binary(upgrade, received);

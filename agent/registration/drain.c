@@ -4,6 +4,7 @@
 #include "agent/core/event.h"
 #include "agent/core/state.h"
 #include "agent/base/log.h"
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 static const char DRAIN_DOCUMENT[] = "drain";
@@ -181,7 +182,7 @@ static void confirmed(struct agent *agent)
 {
 	bool out = agent->drain.active && agent_components_settled(agent);
 	if (out && !agent->drain_unconfirmed) {
-		agent->drained_at = ev_now(agent->loop);
+		agent->drained_at = clock_monotonic_s();
 		agent_wake(agent);
 	} else if (out) {
 		timer_start(&agent->drain_retry_timer, CONFIRM_AGAIN_MS);
@@ -229,7 +230,7 @@ double agent_drain_left_s(const struct agent *agent)
 	if (agent->drained_at > 0 && drain_is_quiet(&agent->drain)) {
 		return 0;
 	}
-	return agent->drained_at > 0 ? agent->drained_at + delay_s - ev_now(agent->loop) : delay_s;
+	return agent->drained_at > 0 ? agent->drained_at + delay_s - clock_monotonic_s() : delay_s;
 }
 
 json_t *agent_drain_json(const struct agent *agent)
@@ -249,8 +250,9 @@ static bool component_is_out(struct component *component)
 static bool delay_is_over(const struct agent *agent, struct component *component)
 {
 	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
-	return drain_is_quiet(component_drain(component)) ||
-		ev_now(agent->loop) >= component_since(component) + delay_s;
+	double passed_s = clock_wall_s() - component_since(component);
+	/* Before it: the wall clock was set back. */
+	return drain_is_quiet(component_drain(component)) || passed_s < 0 || passed_s >= delay_s;
 }
 
 bool agent_drain_component_waits(const struct agent *agent, struct component *component)

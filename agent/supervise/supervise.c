@@ -13,6 +13,7 @@
 #include "agent/base/random.h"
 #include "agent/base/timer.h"
 #include "agent/command/command.h"
+#include "lib/base/clock.h"
 
 enum {
 	BACKOFF_FIRST_MS = 500,
@@ -42,7 +43,7 @@ struct supervise {
 	bool again;   /* it is to be started again when post_stop has ended */
 	int restarts; /* in a row, without a good run between them */
 	int64_t backoff_ms;
-	ev_tstamp started_at;
+	double started_at;
 	ev_child child;
 	struct timer timer;   /* KILL while stopping, the next start while waiting */
 	struct command *hook; /* pre_start or post_stop under way */
@@ -167,7 +168,7 @@ static void on_exit_of_child(struct ev_loop *loop, ev_child *child, int events)
 	kill(-supervise->pid, SIGTERM);
 	supervise->pid = 0;
 	supervise->status = killed ? 128 + number : number;
-	if ((ev_now(loop) - supervise->started_at) * 1000.0 > GOOD_RUN_MS) {
+	if ((clock_monotonic_s() - supervise->started_at) * 1000.0 > GOOD_RUN_MS) {
 		supervise->backoff_ms = BACKOFF_FIRST_MS;
 		supervise->restarts = 0;
 	}
@@ -181,7 +182,7 @@ static void watch_child(struct supervise *supervise, pid_t pid)
 {
 	supervise->state = RUNNING;
 	supervise->pid = pid;
-	supervise->started_at = ev_now(supervise->loop);
+	supervise->started_at = clock_monotonic_s();
 	ev_child_set(&supervise->child, pid, 0);
 	ev_child_start(supervise->loop, &supervise->child);
 }

@@ -170,15 +170,6 @@ STAGED(a_write_that_came_too_late_is_made_again, true, 0)
 	memory_on_task(stage->registry, NULL, NULL);
 }
 
-/* The wall clock was set back since the last write. */
-STAGED(a_throttle_does_not_wait_for_a_time_that_was_set_back, true, 3600 * 1000)
-{
-	register_one(stage);
-	stage->announce->written_at = ev_now(stage->loop) + 100000;
-	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
-	RUN_UNTIL(stage, stands_with(stage, "\"two\""));
-}
-
 STAGED(a_record_that_was_removed_is_not_there_while_the_throttle_delays_its_return, true,
 	3600 * 1000)
 {

@@ -2,8 +2,8 @@
 #include "agent/registration/drain_early.h"
 #include "tests/unit/agent/registration/opened_stage.h"
 
-#define EARLY "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1h\ndrain_early = yes\n"
-#define LATE "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1h\n"
+#define EARLY "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1m\ndrain_early = yes\n"
+#define LATE "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1m\n"
 #define ENDPOINT(component, port)                                                                  \
 	"[endpoint " component "-" port "]\ncomponent = " component                                \
 	"\napi = web\nprotocol = http\naddress_type = host/port\naddress = 10.0.0.1:" port "\n"
@@ -204,7 +204,7 @@ OPENED(drain_early, it_does_not_look_when_the_delay_is_over, EARLY A)
 	begin_looking(stage);
 	drain_agent(stage);
 	timer_stop(&stage->agent->drain_early_timer);
-	stage->agent->drained_at -= 3600;
+	stage->agent->drained_at -= 60;
 	agent_drain_early_proceed(stage->agent);
 	cr_expect_not(looks(stage));
 	stage->agent->drained_at += 0.5;
