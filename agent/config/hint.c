@@ -57,13 +57,16 @@ static const struct other_word other_words[] = {
 	{ CONFIG_OUTPUT, " wait splay ", "write `quiet` and `max_wait`" },
 };
 
-static const char *find_other_word(enum config_section_kind kind, const char *key)
+/* The word of a section, or of any: CONFIG_SECTION_COUNT. NULL: it is not among them. */
+static const struct other_word *find_other_word(enum config_section_kind kind, const char *key)
 {
 	char word[KEY_BYTES];
 	snprintf(word, sizeof(word), " %.*s ", (int)strcspn(key, "."), key);
 	for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++) {
-		if (other_words[i].kind == kind && strcasestr(other_words[i].words, word)) {
-			return other_words[i].hint;
+		const struct other_word *known = &other_words[i];
+		if ((kind == CONFIG_SECTION_COUNT || known->kind == kind) &&
+			strcasestr(known->words, word)) {
+			return known;
 		}
 	}
 	return NULL;
@@ -97,11 +100,18 @@ static bool name_sections(const char *key, char *out, size_t size)
 void config_hint_key(
 	const struct config_section_type *section, const char *key, char *out, size_t size)
 {
-	const char *hint = find_other_word(
+	const struct other_word *here = find_other_word(
 		(enum config_section_kind)(section - config_sections), key);
-	if (hint) {
-		snprintf(out, size, "%s", hint);
-	} else if (!name_sections(key, out, size)) {
+	const struct other_word *elsewhere = find_other_word(CONFIG_SECTION_COUNT, key);
+	if (here) {
+		snprintf(out, size, "%s", here->hint);
+	} else if (name_sections(key, out, size)) {
+		return;
+	} else if (elsewhere && !strchr(key, '.')) {
+		section = &config_sections[elsewhere->kind];
+		snprintf(out, size, "for [%s%s] %s", section->kind, name_of(section),
+			elsewhere->hint);
+	} else {
 		char nearest[KEY_BYTES];
 		config_option_nearest(section, key, nearest, sizeof(nearest));
 		snprintf(out, size, "the nearest is `%s`", nearest);

@@ -62,6 +62,7 @@ MISTAKES = [
     ("name = n1", "interval = 5s", BAD, "it belongs to [check NAME]"),
     ("name = n1", "tags = blue", BAD, "write `attribute.NAME`"),
     ("timeout = 5s", "retries = 3", BAD, "write `fall`"),
+    ("name = n1", "retries = 3", BAD, "for [check NAME] write `fall`"),
     ("scope = external", "port = 80", BAD, "in `address`, as host:port"),
     ("name = n1", "name n1", BAD, "key = value"),
     ("name = n1", "name: n1", BAD, "key = value"),
