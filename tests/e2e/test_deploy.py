@@ -212,7 +212,7 @@ class Host(BridgeTest):
         """By deployment, (the host's folder, where it is in the container, whether it is read
         only) of what a container has of its subdirectory."""
         services = yaml.safe_load((HOST / "compose.yaml").read_text())["services"]
-        yield "compose", "web-1", [volume.split(":") for volume in services["berth"]["volumes"]]
+        yield "compose", "web-1", [volume.split(":") for volume in services["server"]["volumes"]]
         nomad = re.findall(r'"(/run/berth/.*?:.*?)"', (HOST / "nomad/web.nomad.hcl").read_text())
         yield "nomad", "web-${NOMAD_ALLOC_ID}", [volume.split(":") for volume in nomad]
         pod = manifests.load((HOST / "kubernetes/deployment.yaml").read_text())[0]

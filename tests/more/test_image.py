@@ -10,6 +10,7 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -30,6 +31,23 @@ COPY my-server /usr/local/bin/my-server
 CMD ["/usr/local/bin/my-server"]
 """
 
+
+# A container's directory, as the head of deploy/host/compose.yaml has it.
+PREPARE = """
+mkdir -p /run/registry /var/lib/berth
+install -d -m 0700 /run/berth /run/berth/containers
+mkdir -p /run/berth/containers/web-1/registry
+mount -t tmpfs -o size=4M,nr_inodes=4096,mode=0755,nosuid,nodev,noexec berth \\
+    /run/berth/containers/web-1/registry
+"""
+
+# $1: the agent of a container.
+KILL_SERVER = """
+for child in $(cat /proc/$1/task/$1/children); do
+    ! grep -qx my-server /proc/$child/comm || exec kill -9 $child
+done
+exit 1
+"""
 
 WAYS = ["the server is killed", "the agent is killed", "restart", "re-creation", "restart"]
 
@@ -155,9 +173,9 @@ class Image(unittest.TestCase):
         name = self.container()
         started = self.state(name)["StartedAt"]
         if how == "the server is killed":
-            # The only child of the agent, with a directory registry.
-            kill = "kill -9 $(cat /proc/1/task/1/children)"
-            self.assertEqual(self.inside(name, "sh", "-c", kill)[0], 0)
+            # From without: a command in the container would end with it.
+            self.assertEqual(self.engine.run("sh", "-c", KILL_SERVER, "sh",
+                self.state(name)["Pid"]), (0, ""))
         elif how == "the agent is killed":
             self.engine.run("kill", "-9", str(self.state(name)["Pid"]))
         elif how == "restart":
@@ -183,6 +201,62 @@ class Image(unittest.TestCase):
             with self.subTest(how=how):
                 self.break_it(file, how)
         self.compose(file, "stop")
+        self.compose(file, "down", "--volumes")
+
+    def host_s_agent(self):
+        """Next to the engine, as deploy/host has it, on a directory registry."""
+        self.engine.run("sh", "-ec", PREPARE)
+        text = (SOURCE / "deploy/host/berth.ini").read_text()
+        config = self.folder / "host.ini"
+        config.write_text(re.sub("(?m)^url = .*", "url = dir:/run/registry", text))
+        config.chmod(0o644)
+        self.start_host()
+
+    def start_host(self):
+        log = open(self.folder / "host.log", "a", encoding="utf-8")
+        self.addCleanup(log.close)
+        # The shell's number is that of the agent, in the engine's namespace.
+        host = subprocess.Popen([*self.engine.inside, "sh", "-c",
+            'echo $$ >/run/host.pid && exec "$@"', "sh", BUILD / "berthd", "-c",
+            self.folder / "host.ini"], env={**self.engine.environment,
+            "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(host.wait)
+        self.addCleanup(self.engine.run, "sh", "-c", "kill -9 $(cat /run/host.pid)")
+        wait_until(lambda: self.engine.run(BUILD / "berth", "ready")[0] == 0,
+            f"the host's agent serves: {(self.folder / 'host.log').read_text()}")
+
+    def on_host(self, state):
+        """Whether the host's agent says that of a record of the container, and of no other."""
+        status, output = self.engine.run(BUILD / "berth", "--format", "json", "bridge")
+        self.assertEqual(status, 0, output)
+        return [record["state"] for container in json.loads(output)["containers"]
+            for record in container["records"]] == [state]
+
+    def test_compose_runs_a_container_of_a_host_with_a_bridge(self):
+        file = "host/compose.yaml"
+        self.host_s_agent()
+        self.compose(file, "up", "--detach", "--no-build")
+        self.wait_ready("the server is registered")
+        self.assertTrue(self.on_host("registered"))
+        for how in WAYS:
+            with self.subTest(how=how):
+                self.break_it(file, how)
+                wait_until(lambda: self.on_host("registered"), "and so says the host's agent")
+        with self.subTest(how="the host's agent is killed"):
+            self.engine.run("sh", "-c", "kill -9 $(cat /run/host.pid)")
+            self.start_host()
+            wait_until(lambda: self.on_host("registered"), "its records are back")
+            wait_until(self.is_ready, "the container knows it")
+        with self.subTest(how="pause"):
+            name = self.container()
+            self.engine.do("pause", name)
+            try:
+                wait_until(lambda: self.on_host("frozen"), "a paused container is not announced")
+            finally:
+                self.engine.do("unpause", name)
+            wait_until(lambda: self.on_host("registered"), "it is announced again")
+        self.compose(file, "stop")
+        wait_until(lambda: not self.on_host("registered"), "its record is gone")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,10 @@ class Engine:
         self.run("podman", "rm", "--all", "--force", "--time", "0", patience=COMPILING)
         # unshare waits for process 1, which ends after all others of its namespace.
         os.kill(self.init, signal.SIGKILL)
-        self.process.communicate()
+        # It never ends where one of them has a parent outside that does not wait for it: a command
+        # that took too long.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.communicate(timeout=PATIENCE)
         if self.service:
             self.service.wait()
         for group in (*CONTROL_GROUPS.glob("libpod_parent"),
