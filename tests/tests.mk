@@ -185,4 +185,4 @@ fuzz: $(FUZZ_PROGRAMS)
 		$(FUZZ_ARGS) . $(FUZZ_TARGETS)
 
 format:
-	cd $(srcdir) && clang-format -i $$(find agent cli lib looker nss probe tests xds -name '*.[ch]')
+	cd $(srcdir) && clang-format -i $$(find agent cli lib looker nss probe runtime tests xds -name '*.[ch]')

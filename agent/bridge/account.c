@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/allocate.h"
 #include "lib/base/text.h"
@@ -37,6 +38,8 @@ struct bridge_account *bridge_accounts_refer(
 	if (!account) {
 		account = allocate_zeroed(1, sizeof(*account));
 		account->container = allocate_text(container);
+		account->name = strchr(container, '/') ? allocate_text(container)
+						       : allocate_format("dir/%s", container);
 		account->lines.all = &accounts->lines;
 		list_init(&account->posts);
 		list_init(&account->parents);
@@ -48,13 +51,19 @@ struct bridge_account *bridge_accounts_refer(
 	return account;
 }
 
+void bridge_account_rename(struct bridge_account *account, const char *name)
+{
+	free(account->name);
+	account->name = allocate_text(name);
+}
+
 void bridge_accounts_report(const struct bridge_accounts *accounts, struct bridge_account *account,
 	const struct bridge_event *event)
 {
 	char why[WHY_BYTES];
 	unsigned left_out = 0;
 	struct bridge_event told = *event;
-	told.container = account->container;
+	told.container = account->name;
 	told.counts_only = !log_rate_allows(&account->lines, &left_out);
 	if (left_out) {
 		text_printf(why, sizeof(why), "%s (%u lines before it are left out)", event->why,
@@ -72,5 +81,6 @@ void bridge_accounts_release(struct bridge_accounts *accounts, struct bridge_acc
 	list_remove(&account->link);
 	json_object_del(accounts->by_container, account->container);
 	free(account->container);
+	free(account->name);
 	free(account);
 }

@@ -15,7 +15,8 @@
 
 struct bridge_account {
 	struct list link;
-	char *container;
+	char *container; /* its key, also in the book: a directory's name, or SOURCE/ID */
+	char *name;      /* for people: SOURCE/NAME */
 	size_t references;
 	struct list posts; /* in the order in which they were made */
 	size_t post_count;
@@ -27,8 +28,8 @@ struct bridge_account {
 
 /* A change of a container's state, or of that of one of its records. */
 struct bridge_event {
-	const char *container;
-	const char *path; /* NULL: the container's own */
+	const char *container; /* its name for people */
+	const char *path;      /* NULL: the container's own */
 	const char *from;
 	const char *to;
 	const char *why;
@@ -54,6 +55,8 @@ struct bridge_account *bridge_accounts_find(
 /* The container's account, with one reference more. */
 struct bridge_account *bridge_accounts_refer(
 	struct bridge_accounts *accounts, const char *container);
+/* For people, from now on; without it the key is the name, or dir/KEY. */
+void bridge_account_rename(struct bridge_account *account, const char *name);
 /* Reports a change; those beyond the container's rate for the metrics alone. */
 void bridge_accounts_report(const struct bridge_accounts *accounts, struct bridge_account *account,
 	const struct bridge_event *event);

@@ -11,6 +11,7 @@
 #include "agent/bridge/claim.h"
 #include "agent/bridge/container.h"
 #include "agent/bridge/policy.h"
+#include "agent/bridge/runtime.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/looker/protocol.h"
@@ -42,6 +43,8 @@ struct bridge {
 	struct bridge_container **containers;
 	size_t count;
 	uint64_t last_id;
+	struct bridge_runtime **runtimes;
+	size_t runtime_count;
 	struct entry *entries; /* while they come */
 	size_t entry_count;
 	bool listed;  /* once at least */
@@ -81,6 +84,13 @@ static void plan(struct bridge *bridge)
 		due_ms = sooner(due_ms, bridge_container_owners_due_ms(container));
 		due_ms = sooner(due_ms, bridge_container_freezer_due_ms(container));
 		due_ms = is_free ? sooner(due_ms, bridge_container_due_ms(container)) : due_ms;
+	}
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		const struct bridge_runtime *runtime = bridge->runtimes[i];
+		for (size_t j = 0; j < bridge_runtime_guests(runtime); j++) {
+			due_ms = sooner(
+				due_ms, bridge_guest_due_ms(bridge_runtime_guest(runtime, j)));
+		}
 	}
 	if (is_free && may_list(bridge, now_ms)) {
 		due_ms = now_ms;
@@ -148,7 +158,7 @@ static void expect_inherited(const struct bridge *bridge, struct bridge_containe
 static void set_policy(const struct bridge *bridge, struct bridge_container *container)
 {
 	bridge_container_set_policy(container,
-		bridge_policy_find(bridge->config, bridge_container_name(container)),
+		bridge_policy_find(bridge->config, bridge_container_full_name(container)),
 		&bridge->config->bridge);
 }
 
@@ -376,7 +386,16 @@ static bool is_spared(void *context, const char *path, const char *container)
 {
 	const struct bridge *bridge = context;
 	size_t at = find(bridge, container);
-	return at < bridge->count && bridge_container_awaits(bridge->containers[at], path);
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		const struct bridge_runtime *runtime = bridge->runtimes[i];
+		const struct bridge_guest *guest = bridge_runtime_find(runtime, container);
+		if (bridge_runtime_owns(runtime, container)) {
+			return guest ? bridge_guest_awaits(guest, path)
+				     : !bridge_runtime_is_settled(runtime);
+		}
+	}
+	return at < bridge->count ? bridge_container_awaits(bridge->containers[at], path)
+				  : bridge->looker && !bridge->compared;
 }
 
 /* After the first comparison, what a predecessor announced and no container has now goes. */
@@ -392,9 +411,21 @@ static void compare(struct bridge *bridge)
 	}
 }
 
+/* The same when a runtime has been listed, and when a container of it has a verdict. */
+static void compare_runtimes(struct bridge *bridge)
+{
+	if (bridge->runtime_count > 0 && bridge_publish_has_inherited(bridge->publish)) {
+		bridge_publish_forsake(bridge->publish, is_spared, bridge);
+	}
+}
+
 static void go_on(struct bridge *bridge)
 {
 	int64_t now_ms = clock_monotonic_ms();
+	if (!bridge->looker) {
+		plan(bridge);
+		return;
+	}
 	compare(bridge);
 	if (bridge_looker_is_free(bridge->looker) && !bridge->away) {
 		if (may_list(bridge, now_ms)) {
@@ -416,6 +447,11 @@ static void on_timer(void *context)
 		}
 		if (now_ms >= bridge_container_freezer_due_ms(bridge->containers[i])) {
 			bridge_container_ask_freezer(bridge->containers[i], now_ms);
+		}
+	}
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
+			bridge_guest_on_time(bridge_runtime_guest(bridge->runtimes[i], j), now_ms);
 		}
 	}
 	go_on(bridge);
@@ -443,6 +479,14 @@ static void on_event_of_container(void *context, const struct bridge_event *even
 	environment->on_event(environment->context, event);
 }
 
+static void on_guest_change(void *context)
+{
+	struct bridge *bridge = context;
+	compare_runtimes(bridge);
+	plan(bridge);
+	bridge->environment.on_change(bridge->environment.context);
+}
+
 static bool is_taken(void *context, const char *path)
 {
 	const struct bridge_environment *environment = &((struct bridge *)context)->environment;
@@ -453,7 +497,7 @@ static bool is_taken(void *context, const char *path)
  * The containers have their sockets, and the records their owners, before the agent reports that it
  * is ready; but a container whose directory is held does not make it late.
  */
-static int begin(struct bridge *bridge, struct err *err)
+static int begin_directories(struct bridge *bridge, struct err *err)
 {
 	const struct bridge_looker_events events = { .on_frame = on_frame,
 		.on_answer = on_answer,
@@ -461,10 +505,6 @@ static int begin(struct bridge *bridge, struct err *err)
 		.on_ready = on_ready,
 		.on_freed = on_freed,
 		.context = bridge };
-	if (!*bridge->config->bridge.containers) {
-		bridge_publish_forsake(bridge->publish, is_spared, bridge);
-		return 0;
-	}
 	if (bridge_looker_create(&bridge->looker, bridge->environment.loop,
 		    bridge->config->bridge.containers, &events, err)) {
 		return err->code;
@@ -481,6 +521,80 @@ static int begin(struct bridge *bridge, struct err *err)
 		return err_set(err, BERTH_FAILED, "%s", bridge->why_away);
 	}
 	return 0;
+}
+
+static const struct config_runtime *find_options(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->runtime_count; i++) {
+		if (strcmp(config->runtimes[i].name, name) == 0) {
+			return &config->runtimes[i];
+		}
+	}
+	return NULL;
+}
+
+static int begin_runtime(
+	struct bridge *bridge, const struct config_runtime *options, struct err *err)
+{
+	const struct bridge_runtime_environment environment = {
+		.loop = bridge->environment.loop,
+		.publish = bridge->publish,
+		.scheduler = bridge->environment.scheduler,
+		.on_change = on_guest_change,
+		.context = bridge,
+	};
+	bridge->runtimes = allocate_grow(
+		bridge->runtimes, bridge->runtime_count, sizeof(struct bridge_runtime *));
+	if (bridge_runtime_create(&bridge->runtimes[bridge->runtime_count], &environment,
+		    bridge->config, options, err)) {
+		return err->code;
+	}
+	bridge->runtime_count++;
+	return 0;
+}
+
+static int begin(struct bridge *bridge, struct err *err)
+{
+	for (size_t i = 0; i < bridge->config->runtime_count; i++) {
+		if (begin_runtime(bridge, &bridge->config->runtimes[i], err)) {
+			return err->code;
+		}
+	}
+	if (*bridge->config->bridge.containers) {
+		return begin_directories(bridge, err);
+	}
+	bridge->compared = true;
+	bridge_publish_forsake(bridge->publish, is_spared, bridge);
+	return 0;
+}
+
+/* Runtimes come and go with a reload. */
+static void arrange_runtimes(struct bridge *bridge)
+{
+	for (size_t i = bridge->runtime_count; i-- > 0;) {
+		struct bridge_runtime *runtime = bridge->runtimes[i];
+		const struct config_runtime *options = find_options(
+			bridge->config, bridge_runtime_name(runtime));
+		if (options) {
+			bridge_runtime_set_config(runtime, bridge->config, options);
+			continue;
+		}
+		bridge_runtime_destroy(runtime, true);
+		bridge->runtimes[i] = bridge->runtimes[--bridge->runtime_count];
+	}
+	for (size_t i = 0; i < bridge->config->runtime_count; i++) {
+		const struct config_runtime *options = &bridge->config->runtimes[i];
+		bool known = false;
+		struct err err = ERR_INIT;
+		for (size_t j = 0; j < bridge->runtime_count; j++) {
+			known = known ||
+				strcmp(bridge_runtime_name(bridge->runtimes[j]), options->name) ==
+					0;
+		}
+		if (!known && begin_runtime(bridge, options, &err)) {
+			log_error("bridge", "runtime %s: %s", options->name, err.msg);
+		}
+	}
 }
 
 int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *environment,
@@ -528,6 +642,10 @@ void bridge_destroy(struct bridge *bridge)
 	while (bridge->count > 0) {
 		bridge_container_destroy(bridge->containers[--bridge->count], false);
 	}
+	while (bridge->runtime_count > 0) {
+		bridge_runtime_destroy(bridge->runtimes[--bridge->runtime_count], false);
+	}
+	free(bridge->runtimes);
 	bridge_publish_destroy(bridge->publish);
 	bridge_looker_destroy(bridge->looker);
 	forget_entries(bridge);
@@ -542,6 +660,7 @@ void bridge_set_config(struct bridge *bridge, const struct config *config)
 	for (size_t i = 0; i < bridge->count; i++) {
 		set_policy(bridge, bridge->containers[i]);
 	}
+	arrange_runtimes(bridge);
 	plan(bridge);
 }
 
@@ -558,6 +677,12 @@ void bridge_proceed(struct bridge *bridge)
 		for (size_t i = 0; i < bridge->count; i++) {
 			bridge_container_retry(bridge->containers[i], clock_monotonic_ms());
 		}
+		for (size_t i = 0; i < bridge->runtime_count; i++) {
+			for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
+				bridge_guest_retry(bridge_runtime_guest(bridge->runtimes[i], j),
+					clock_monotonic_ms());
+			}
+		}
 		plan(bridge);
 	}
 }
@@ -570,8 +695,18 @@ json_t *bridge_json(const struct bridge *bridge)
 	for (size_t i = 0; i < bridge->count; i++) {
 		json_array_append_new(containers, bridge_container_json(bridge->containers[i]));
 	}
-	return json_pack("{s:s, s:s, s:o}", "directory", bridge->config->bridge.containers, "state",
-		bridge->away ? "away" : "served", "containers", containers);
+	json_t *runtimes = json_array();
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		const struct bridge_runtime *runtime = bridge->runtimes[i];
+		json_array_append_new(runtimes, bridge_runtime_json(runtime));
+		for (size_t j = 0; j < bridge_runtime_guests(runtime); j++) {
+			json_array_append_new(
+				containers, bridge_guest_json(bridge_runtime_guest(runtime, j)));
+		}
+	}
+	return json_pack("{s:s, s:s, s:o, s:o}", "directory", bridge->config->bridge.containers,
+		"state", bridge->away ? "away" : "served", "runtimes", runtimes, "containers",
+		containers);
 }
 
 json_t *bridge_container_status(const struct bridge *bridge, const char *name)
@@ -638,12 +773,21 @@ size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t 
 
 size_t bridge_containers(const struct bridge *bridge)
 {
-	return bridge->count;
+	size_t count = bridge->count;
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		count += bridge_runtime_guests(bridge->runtimes[i]);
+	}
+	return count;
 }
 
 bool bridge_has_container(const struct bridge *bridge, const char *name)
 {
-	return find(bridge, name) < bridge->count;
+	bool found = strncmp(name, "dir/", strlen("dir/")) == 0 &&
+		find(bridge, name + strlen("dir/")) < bridge->count;
+	for (size_t i = 0; i < bridge->runtime_count && !found; i++) {
+		found = bridge_runtime_find(bridge->runtimes[i], name) != NULL;
+	}
+	return found;
 }
 
 bool bridge_is_away(const struct bridge *bridge)
@@ -657,8 +801,16 @@ void bridge_each_container(const struct bridge *bridge,
 {
 	for (size_t i = 0; i < bridge->count; i++) {
 		const struct bridge_container *container = bridge->containers[i];
-		visit(context, bridge_container_name(container), bridge_container_state(container),
-			bridge_container_registered(container));
+		visit(context, bridge_container_full_name(container),
+			bridge_container_state(container), bridge_container_registered(container));
+	}
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
+			const struct bridge_guest *guest = bridge_runtime_guest(
+				bridge->runtimes[i], j);
+			visit(context, bridge_guest_name(guest), bridge_guest_state(guest),
+				bridge_guest_registered(guest));
+		}
 	}
 }
 
@@ -666,10 +818,15 @@ void bridge_each_count(const struct bridge *bridge,
 	void (*visit)(void *context, const char *state, size_t count), void *context)
 {
 	size_t announced[ANNOUNCE_STATE_COUNT];
-	size_t claims[BRIDGE_CLAIM_LINGERING + 1] = { 0 };
+	size_t claims[BRIDGE_CLAIM_STATES] = { 0 };
 	bridge_publish_count(bridge->publish, announced);
 	for (size_t i = 0; i < bridge->count; i++) {
 		bridge_container_count(bridge->containers[i], claims);
+	}
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
+			bridge_guest_count(bridge_runtime_guest(bridge->runtimes[i], j), claims);
+		}
 	}
 	announced[ANNOUNCE_CONFLICT] += claims[BRIDGE_CLAIM_CONFLICT];
 	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
@@ -678,4 +835,5 @@ void bridge_each_count(const struct bridge *bridge,
 	visit(context, "refused", claims[BRIDGE_CLAIM_REFUSED]);
 	visit(context, "throttled", claims[BRIDGE_CLAIM_WAITING]);
 	visit(context, "frozen", claims[BRIDGE_CLAIM_FROZEN]);
+	visit(context, "withheld", claims[BRIDGE_CLAIM_WITHHELD]);
 }

@@ -1,12 +1,15 @@
 /*
  * The host's agent: it announces the records of the host's containers in its own session.
  *
- *   <containers>/NAME/registry/   a dir: registry that the container writes
- *        |   a child looks at it, since the container may hold whoever does  --> looker.h, looker/
- *        v
- *   containers: when they are looked at, and what was seen                   --> container.h
- *        v
- *   claims: policy, limits        claim.h, policy.h
+ *   <containers>/NAME/registry/  a dir: registry      a runtime's containers, with labels
+ *        |   a child looks at it, since the                |   a child asks about them, since its
+ *        |   container may hold whoever does               |   socket is as good as root
+ *        |              --> looker.h, looker/              |            --> runtime.h, runtime/
+ *        v                                                 v
+ *   containers: when they are looked at,              guests: life, labels, checks
+ *   and what was seen   --> container.h                    |            --> guest.h, services.h
+ *        v                                                 v
+ *   claims: policy, limits        claims.h, policy.h <-----'
  *        |
  *        v
  *   posts: one announcement for each path, of one container                  --> publish.h, book.h
@@ -27,6 +30,7 @@
 #include "agent/bridge/book.h"
 #include "agent/bridge/looker.h"
 #include "agent/bridge/socket.h"
+#include "agent/check/check.h"
 #include "agent/config/config.h"
 #include "agent/http/http.h"
 #include "lib/registry/registry.h"
@@ -42,6 +46,7 @@ struct bridge_environment {
 	const struct holder *holder; /* as bridge_publish_environment */
 	struct http *http;           /* that serves the containers' sockets */
 	const json_t *inherited;     /* bridge_book_load() in a resumed session; else NULL */
+	struct check_scheduler *scheduler;
 	/* those of a predecessor; the ones that are taken get fd = -1 */
 	struct bridge_socket *sockets;
 	size_t socket_count;
@@ -60,7 +65,7 @@ struct bridge_environment {
 };
 
 /*
- * Without `containers` in the configuration it only takes out what a predecessor has left. The
+ * Without containers in the configuration it only takes out what a predecessor has left. The
  * first comparison with the containers is made here, unless one of them
  * holds it up. BERTH_FAILED: the directory cannot be used.
  */

@@ -36,7 +36,7 @@ void bridge_claim_free(struct bridge_claim *claim)
 const char *bridge_claim_state_name(enum bridge_claim_state state)
 {
 	static const char *const names[] = { "new", "held", "conflict", "refused", "waiting",
-		"frozen", "lingering" };
+		"frozen", "lingering", "withheld" };
 	return names[state];
 }
 

@@ -6,6 +6,7 @@
  *       \-> REFUSED    the policy, a limit, or no service record
  *       \-> WAITING    the container has written too fast
  *       \-> FROZEN     its owner's control group is frozen
+ *       \-> WITHHELD   its source keeps it out: a check, a stop, a pause
  *   HELD --its owner died, with linger--> LINGERING --a new owner--> HELD
  *   any --the record is gone--> freed
  */
@@ -28,7 +29,16 @@ enum bridge_claim_state {
 	BRIDGE_CLAIM_REFUSED,
 	BRIDGE_CLAIM_WAITING,
 	BRIDGE_CLAIM_FROZEN,
-	BRIDGE_CLAIM_LINGERING
+	BRIDGE_CLAIM_LINGERING,
+	BRIDGE_CLAIM_WITHHELD,
+	BRIDGE_CLAIM_STATES
+};
+
+/* The wish of its source for a record that the host allows. */
+enum bridge_hold {
+	BRIDGE_HOLD_IN,       /* in the registry */
+	BRIDGE_HOLD_AS_IT_IS, /* no verdict yet: a predecessor's stays, a new one waits */
+	BRIDGE_HOLD_OUT
 };
 
 /* Which file a record is, and in which version, as the looker says. */
@@ -50,8 +60,10 @@ struct bridge_claim {
 	char *data;
 	size_t len;
 	struct err mistake;
-	bool unread;           /* it was over a limit, and not read */
-	bool changed;          /* since it was announced */
+	bool unread;  /* it was over a limit, and not read */
+	bool changed; /* since it was announced */
+	enum bridge_hold hold;
+	char hold_why[200];
 	int64_t dead_since_ms; /* 0: its owner lives */
 	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
 	uint64_t owner_inode;

@@ -6,12 +6,10 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "agent/bridge/claim.h"
-#include "agent/bridge/policy.h"
+#include "agent/bridge/claims.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
-#include "lib/base/quote.h"
 #include "lib/base/text.h"
 #include "lib/looker/protocol.h"
 
@@ -37,7 +35,6 @@ enum {
 	ENTRIES = 256,
 	ENTRIES_PER_RECORD = 16,
 	UNSEEN_AGAIN_MS = 1000, /* after we lacked descriptors or memory to look */
-	MORE_CLAIMS = 64,       /* records beyond the allowed number that are named as refused */
 };
 
 struct bridge_container {
@@ -46,7 +43,7 @@ struct bridge_container {
 	uint64_t id;
 	uint64_t device; /* of its subdirectory */
 	uint64_t inode;
-	struct bridge_account *account;
+	struct bridge_claims claims;
 	char mistake[300]; /* why it is not served; "" */
 	bool unbounded;    /* registry/ shares the file system */
 	bool unsafe;  /* registry/ lacks a mount option that keeps programs and devices harmless */
@@ -54,18 +51,10 @@ struct bridge_container {
 	const char *state; /* for people */
 	double since;      /* wall clock */
 	struct bridge_listener listener;
-	const struct config_container *policy;
 	int64_t linger_ms;
 	int64_t stall_limit_ms;
 
-	struct list claims; /* in the order in which they were found */
-	json_t *by_path;    /* path -> the claim's address */
-	size_t claim_count;
-	size_t more;  /* records that the last walk did not take up; at least */
 	bool partial; /* the last walk met a bound */
-
-	double tokens; /* writes */
-	int64_t tokens_at_ms;
 
 	bool known;      /* all of it has been looked at, or the looker stalled at it */
 	bool walks;      /* the look under way */
@@ -85,7 +74,6 @@ struct bridge_container {
 	bool dirty;
 	int64_t look_at_ms; /* 0: no look at the owners is due */
 	int64_t look_wait_ms;
-	int64_t retry_at_ms;   /* a claim waits for tokens, or lingers; 0: none */
 	int64_t resync_at_ms;  /* a walk without an event */
 	int64_t rest_until_ms; /* no look before */
 	int64_t muted_until_ms;
@@ -99,21 +87,12 @@ struct bridge_container {
 static const struct bridge_claim *frozen_claim(const struct bridge_container *container)
 {
 	const struct bridge_claim *found = NULL;
-	for (const struct list *at = container->claims.next; at != &container->claims && !found;
-		at = at->next) {
+	for (const struct list *at = container->claims.all.next;
+		at != &container->claims.all && !found; at = at->next) {
 		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		found = claim->state == BRIDGE_CLAIM_FROZEN ? claim : NULL;
 	}
 	return found;
-}
-
-/* `path`: of a record; NULL: of the container itself. */
-static void report(const struct bridge_container *container, const char *path, const char *from,
-	const char *to, const char *why)
-{
-	const struct bridge_event event = { .path = path, .from = from, .to = to, .why = why };
-	bridge_accounts_report(bridge_publish_accounts(container->environment.publish),
-		container->account, &event);
 }
 
 static const char *state_of(const struct bridge_container *container)
@@ -123,7 +102,7 @@ static const char *state_of(const struct bridge_container *container)
 		: *container->mistake            ? "refused"
 		: frozen_claim(container)        ? "frozen"
 		: container->muted_until_ms != 0 ? "throttled"
-		: container->claim_count == 0    ? "empty"
+		: container->claims.count == 0   ? "empty"
 						 : "served";
 }
 
@@ -134,7 +113,7 @@ static const char *why_of(const struct bridge_container *container)
 		: frozen                         ? frozen->why
 		: container->muted_until_ms != 0 ? "it changes its registry too fast: it is looked "
 						   "at five times a second"
-		: container->claim_count == 0    ? "no process of it holds a record"
+		: container->claims.count == 0   ? "no process of it holds a record"
 						 : "";
 }
 
@@ -142,7 +121,8 @@ static void note_state(struct bridge_container *container)
 {
 	const char *state = state_of(container);
 	if (strcmp(state, container->state) != 0) {
-		report(container, NULL, container->state, state, why_of(container));
+		bridge_claims_report(
+			&container->claims, NULL, container->state, state, why_of(container));
 		container->state = state;
 		container->since = clock_wall_s();
 	}
@@ -195,11 +175,7 @@ struct bridge_container *bridge_container_create(
 	container->device = device;
 	container->inode = inode;
 	container->since = clock_wall_s();
-	container->by_path = allocated(json_object());
-	container->tokens_at_ms = clock_monotonic_ms();
-	list_init(&container->claims);
-	container->account = bridge_accounts_refer(
-		bridge_publish_accounts(environment->publish), name);
+	bridge_claims_init(&container->claims, environment->publish, name);
 	container->state = "absent";
 	bridge_listener_inherit(&container->listener, environment->http, name, environment->sockets,
 		environment->socket_count);
@@ -208,18 +184,21 @@ struct bridge_container *bridge_container_create(
 
 static void drop_claim(struct bridge_container *container, struct bridge_claim *claim)
 {
-	json_object_del(container->by_path, claim->path);
-	container->claim_count--;
 	if (container->owners_next == claim) {
 		container->owners_next = NULL;
 	}
-	bridge_claim_free(claim);
+	bridge_claims_drop(&container->claims, claim);
 }
 
-static void release(
-	struct bridge_container *container, const struct bridge_claim *claim, const char *why)
+static void release_all(struct bridge_container *container, const char *why)
 {
-	bridge_publish_release(container->environment.publish, claim->path, container->name, why);
+	while (!list_empty(&container->claims.all)) {
+		struct bridge_claim *claim = LIST_ITEM(
+			container->claims.all.next, struct bridge_claim, link);
+		bridge_claims_release(&container->claims, claim, why);
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
+		drop_claim(container, claim);
+	}
 }
 
 void bridge_container_destroy(struct bridge_container *container, bool gone)
@@ -228,22 +207,15 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 		return;
 	}
 	if (gone && strcmp(container->state, "absent") != 0) {
-		report(container, NULL, container->state, "gone", "its subdirectory has gone");
+		bridge_claims_report(&container->claims, NULL, container->state, "gone",
+			"its subdirectory has gone");
 	}
-	while (!list_empty(&container->claims)) {
-		struct bridge_claim *claim = LIST_ITEM(
-			container->claims.next, struct bridge_claim, link);
-		if (gone) {
-			release(container, claim, "the container's subdirectory has gone");
-		}
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
-		drop_claim(container, claim);
+	if (gone) {
+		release_all(container, "the container's subdirectory has gone");
 	}
 	bridge_looker_forget(container->environment.looker, container->id);
 	bridge_listener_finish(&container->listener);
-	json_decref(container->by_path);
-	bridge_accounts_release(
-		bridge_publish_accounts(container->environment.publish), container->account);
+	bridge_claims_finish(&container->claims);
 	free(container->name);
 	free(container);
 }
@@ -251,6 +223,11 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 const char *bridge_container_name(const struct bridge_container *container)
 {
 	return container->name;
+}
+
+const char *bridge_container_full_name(const struct bridge_container *container)
+{
+	return container->claims.account->name;
 }
 
 uint64_t bridge_container_id(const struct bridge_container *container)
@@ -266,18 +243,14 @@ bool bridge_container_is(const struct bridge_container *container, uint64_t devi
 void bridge_container_set_policy(struct bridge_container *container,
 	const struct config_container *policy, const struct config_bridge *options)
 {
-	bool first = !container->policy;
-	container->policy = policy;
 	container->linger_ms = options->linger_ms;
 	container->stall_limit_ms = options->stall_limit_ms;
-	if (first && policy) {
-		container->tokens = policy->rate;
-	}
-	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
-		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
-		/* Read again, and judged again. */
-		claim->version = (struct bridge_version){ .inode = 0 };
-		claim->changed = true;
+	bridge_claims_set_policy(&container->claims, policy);
+	for (struct list *at = container->claims.all.next; at != &container->claims.all;
+		at = at->next) {
+		/* Read again, too. */
+		LIST_ITEM(at, struct bridge_claim, link)->version =
+			(struct bridge_version){ .inode = 0 };
 	}
 	container->dirty = true;
 }
@@ -293,142 +266,12 @@ bool bridge_container_pass(
 	return bridge_listener_pass(&container->listener, container->name, ret_socket);
 }
 
-/* ---- judging ---- */
-
-static void refill(struct bridge_container *container, int64_t now_ms)
+void bridge_container_retry(struct bridge_container *container, int64_t now_ms)
 {
-	double passed_s = (double)(now_ms - container->tokens_at_ms) / 1000.0;
-	double rate = container->policy ? container->policy->rate : 1;
-	container->tokens_at_ms = now_ms;
-	container->tokens += passed_s * rate;
-	container->tokens = container->tokens > rate ? rate : container->tokens;
+	bridge_claims_retry(&container->claims, now_ms);
 }
 
-static void refuse(struct bridge_container *container, struct bridge_claim *claim,
-	enum bridge_claim_state state, const char *why)
-{
-	const char *from = claim->state == BRIDGE_CLAIM_NEW ? "absent"
-		: claim->state == BRIDGE_CLAIM_HELD         ? "registered"
-							    : bridge_claim_state_name(claim->state);
-	release(container, claim, why);
-	claim->changed = true; /* if it is accepted one day */
-	if (bridge_claim_set_state(claim, state, why)) {
-		report(container, claim->path, from, bridge_claim_state_name(state), why);
-	}
-}
-
-static void wake_at(struct bridge_container *container, int64_t at_ms)
-{
-	if (container->retry_at_ms == 0 || at_ms < container->retry_at_ms) {
-		container->retry_at_ms = at_ms;
-	}
-}
-
-/* The sums over the records that were accepted before this one. */
-struct sums {
-	size_t records;
-	size_t bytes;
-};
-
-/* Why the container may not have this record; 0: it may. */
-static int judge(const struct bridge_container *container, const struct bridge_claim *claim,
-	const struct sums *sums, struct err *err)
-{
-	const struct config_container *policy = container->policy;
-	if (!policy) {
-		return err_set(err, BERTH_NO_PATH_PERMISSIONS, "no [container] matches %s",
-			container->name);
-	}
-	if (policy->awaits) {
-		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"[container %s] waits for an address: %s", policy->glob, policy->awaits);
-	}
-	if (!bridge_policy_allows(policy, claim->path)) {
-		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"`allow` of [container %s] does not have the path", policy->glob);
-	}
-	if (!claim->data && claim->unread) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED, "%s of [container %s]",
-			claim->mistake.msg, policy->glob);
-	}
-	if (!claim->data) {
-		return err_set(err, claim->mistake.code, "%s: %s",
-			berth_error_name(claim->mistake.code), claim->mistake.msg);
-	}
-	if (sums->records >= (size_t)policy->max_records) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED, "max_records = %d of [container %s]",
-			policy->max_records, policy->glob);
-	}
-	if (sums->bytes + claim->len > policy->max_bytes) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED, "max_bytes = %zu of [container %s]",
-			policy->max_bytes, policy->glob);
-	}
-	return 0;
-}
-
-static void be_refused(
-	struct bridge_container *container, struct bridge_claim *claim, const struct err *err)
-{
-	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
-		(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_WAITING, err->msg);
-	} else {
-		refuse(container, claim,
-			err->code == BERTH_FILE_ALREADY_EXISTS ? BRIDGE_CLAIM_CONFLICT
-							       : BRIDGE_CLAIM_REFUSED,
-			err->msg);
-	}
-}
-
-static void publish(struct bridge_container *container, struct bridge_claim *claim, int64_t now_ms)
-{
-	struct err err = ERR_INIT;
-	bool free_of_charge = bridge_publish_inherits(
-		container->environment.publish, claim->path, container->name);
-	if (container->tokens < 1 && !free_of_charge) {
-		double missing = 1 - container->tokens;
-		wake_at(container,
-			now_ms + 1 + (int64_t)(missing * 1000 / container->policy->rate));
-		if (claim->state != BRIDGE_CLAIM_HELD) {
-			(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_WAITING,
-				"the container writes faster than its rate");
-		}
-		return;
-	}
-	if (bridge_publish_claim(container->environment.publish, container->policy, claim->path,
-		    container->name, claim->data, claim->len, &err)) {
-		be_refused(container, claim, &err);
-		return;
-	}
-	container->tokens -= free_of_charge ? 0 : 1;
-	claim->changed = false;
-	(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_HELD, "");
-}
-
-static void decide(struct bridge_container *container, struct bridge_claim *claim,
-	struct sums *sums, int64_t now_ms)
-{
-	struct err err = ERR_INIT;
-	if (!claim->data && !claim->mistake.code &&
-		bridge_policy_allows(container->policy, claim->path)) {
-		return; /* it has not been read yet */
-	}
-	if (judge(container, claim, sums, &err)) {
-		refuse(container, claim, BRIDGE_CLAIM_REFUSED, err.msg);
-		return;
-	}
-	sums->records++;
-	sums->bytes += claim->len;
-	if (claim->frozen && claim->state != BRIDGE_CLAIM_LINGERING) {
-		char why[sizeof(struct quoted) + 64];
-		text_printf(why, sizeof(why), "its owner is frozen, with the control group %s",
-			quote_text(claim->group).text);
-		refuse(container, claim, BRIDGE_CLAIM_FROZEN, why);
-		return;
-	}
-	if (claim->changed && claim->state != BRIDGE_CLAIM_LINGERING) {
-		publish(container, claim, now_ms);
-	}
-}
+/* ---- looking ---- */
 
 /* At the same time for all containers: the loop wakes up for it once. */
 static int64_t next_freezer_ms(int64_t now_ms)
@@ -442,7 +285,8 @@ static void seek_owners(struct bridge_container *container, int64_t now_ms)
 	struct bridge_locked *files = NULL;
 	struct bridge_claim **claims = NULL;
 	size_t count = 0;
-	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
+	for (struct list *at = container->claims.all.next; at != &container->claims.all;
+		at = at->next) {
 		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		if (claim->owner_fd < 0 || claim->owner_sought) {
 			continue;
@@ -465,31 +309,6 @@ static void seek_owners(struct bridge_container *container, int64_t now_ms)
 	free(claims);
 }
 
-static void decide_all(struct bridge_container *container, int64_t now_ms)
-{
-	struct sums sums = { 0 };
-	seek_owners(container, now_ms);
-	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
-		decide(container, LIST_ITEM(at, struct bridge_claim, link), &sums, now_ms);
-	}
-}
-
-void bridge_container_retry(struct bridge_container *container, int64_t now_ms)
-{
-	bool any = false;
-	for (const struct list *at = container->claims.next; at != &container->claims && !any;
-		at = at->next) {
-		enum bridge_claim_state state = LIST_ITEM(at, struct bridge_claim, link)->state;
-		any = state == BRIDGE_CLAIM_CONFLICT || state == BRIDGE_CLAIM_WAITING;
-	}
-	if (any) {
-		refill(container, now_ms);
-		decide_all(container, now_ms);
-	}
-}
-
-/* ---- looking ---- */
-
 /* False: the claim is over. */
 static bool mourn(struct bridge_container *container, struct bridge_claim *claim, int64_t now_ms)
 {
@@ -501,40 +320,14 @@ static bool mourn(struct bridge_container *container, struct bridge_claim *claim
 	if (!held || now_ms >= until_ms) {
 		return false;
 	}
-	wake_at(container, until_ms);
+	bridge_claims_wake_at(&container->claims, until_ms);
 	(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_LINGERING, "its owner has died");
 	return true;
 }
 
-static struct bridge_claim *find_claim(const struct bridge_container *container, const char *path)
-{
-	json_int_t address = json_integer_value(json_object_get(container->by_path, path));
-	return (struct bridge_claim *)(uintptr_t)address;
-}
-
-static struct bridge_claim *add_claim(struct bridge_container *container, const char *path)
-{
-	size_t most = (size_t)(container->policy ? container->policy->max_records : 0) +
-		MORE_CLAIMS;
-	struct bridge_claim *claim = find_claim(container, path);
-	if (claim) {
-		return claim;
-	}
-	if (container->claim_count >= most) {
-		container->more++;
-		return NULL;
-	}
-	claim = bridge_claim_create(path);
-	json_object_set_new(
-		container->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)claim)));
-	list_append(&container->claims, &claim->link);
-	container->claim_count++;
-	return claim;
-}
-
 void bridge_container_expect(struct bridge_container *container, const char *path)
 {
-	(void)add_claim(container, path);
+	(void)bridge_claims_add(&container->claims, path);
 }
 
 /* Its owner lives, or not. */
@@ -548,7 +341,7 @@ static void judge_owner(struct bridge_container *container, struct bridge_claim 
 		claim->dead_since_ms = 0;
 	} else if (owner != BRIDGE_OWNER_UNKNOWN &&
 		!(owner == BRIDGE_OWNER_DIED && mourn(container, claim, now_ms))) {
-		release(container, claim,
+		bridge_claims_release(&container->claims, claim,
 			owner == BRIDGE_OWNER_DIED ? "its owner has died"
 						   : "the container has withdrawn it");
 		drop_claim(container, claim);
@@ -557,7 +350,7 @@ static void judge_owner(struct bridge_container *container, struct bridge_claim 
 
 static void ask_about(const struct bridge_container *container, struct wire *wire)
 {
-	const struct config_container *policy = container->policy;
+	const struct config_container *policy = container->claims.policy;
 	wire_number(
 		wire, policy && policy->owner_uid != (unsigned)-1 ? policy->owner_uid : (uid_t)-1);
 	wire_number(wire, policy ? policy->owner_gid : 0);
@@ -572,8 +365,8 @@ static void ask_about(const struct bridge_container *container, struct wire *wir
 		wire_text(wire, policy->attributes[i].name);
 		wire_text(wire, policy->attributes[i].value);
 	}
-	wire_number(wire, container->claim_count);
-	for (const struct list *at = container->claims.next; at != &container->claims;
+	wire_number(wire, container->claims.count);
+	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
 		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		wire_text(wire, claim->path);
@@ -588,7 +381,7 @@ static void ask_about(const struct bridge_container *container, struct wire *wir
 
 void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
 {
-	const struct config_container *policy = container->policy;
+	const struct config_container *policy = container->claims.policy;
 	size_t records = (size_t)(policy ? policy->max_records : 0);
 	if (container->muted_until_ms != 0 && now_ms >= container->muted_until_ms) {
 		container->muted_until_ms = 0;
@@ -596,9 +389,9 @@ void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
 	}
 	container->walks = container->dirty || now_ms >= container->resync_at_ms;
 	container->dirty = false;
-	container->retry_at_ms = 0;
+	container->claims.retry_at_ms = 0;
 	if (container->walks) {
-		container->more = 0;
+		container->claims.more = 0;
 	}
 	struct wire *wire = bridge_looker_ask(container->environment.looker, container->name);
 	wire_begin(wire, LOOKER_LOOK);
@@ -643,8 +436,8 @@ static void take_record(struct bridge_container *container, struct wire_frame *f
 	frame->bad = frame->bad || kind > LOOKER_KIND_LIVE || len > LIMIT_RECORD_BYTES ||
 		path_check(path, path_len, NULL) != 0;
 	struct bridge_claim *claim = frame->bad ? NULL
-		: flags & LOOKER_NEW            ? add_claim(container, path)
-						: find_claim(container, path);
+		: flags & LOOKER_NEW            ? bridge_claims_add(&container->claims, path)
+						: bridge_claims_find(&container->claims, path);
 	if (!claim) {
 		return;
 	}
@@ -667,7 +460,7 @@ static void take_owner(
 	uint64_t device = wire_get_number(frame);
 	uint64_t inode = wire_get_number(frame);
 	int fd = wire_take_fd(wire);
-	struct bridge_claim *claim = find_claim(container, path);
+	struct bridge_claim *claim = bridge_claims_find(&container->claims, path);
 	if (claim && fd >= 0) {
 		bridge_claim_take_owner(claim, fd, device, inode);
 	} else if (fd >= 0) {
@@ -695,11 +488,12 @@ static void take_result(struct bridge_container *container, struct wire_frame *f
 	frame->bad = wire_get_number(frame) != container->id || frame->bad;
 	container->looked = (unsigned)wire_get_number(frame);
 	container->passed_over = (size_t)wire_get_number(frame);
-	container->more += (size_t)wire_get_number(frame);
+	container->claims.more += (size_t)wire_get_number(frame);
 	container->look_took_ns = (int64_t)wire_get_number(frame);
 	text_printf(container->mistake, sizeof(container->mistake), "%s", wire_get_text(frame));
 	if (*container->mistake && *before && strcmp(before, container->mistake) != 0) {
-		report(container, NULL, container->state, "refused", container->mistake);
+		bridge_claims_report(
+			&container->claims, NULL, container->state, "refused", container->mistake);
 	}
 }
 
@@ -735,7 +529,7 @@ int64_t bridge_container_due_ms(const struct bridge_container *container)
 {
 	int64_t due_ms = container->dirty ? 0 : container->resync_at_ms;
 	due_ms = sooner(due_ms, container->look_at_ms);
-	due_ms = sooner(due_ms, container->retry_at_ms);
+	due_ms = sooner(due_ms, container->claims.retry_at_ms);
 	if (container->stalled_since_ms != 0 &&
 		bridge_looker_has_abandoned(container->environment.looker, container->name)) {
 		return INT64_MAX; /* another looker would hang there, too */
@@ -757,7 +551,7 @@ static void plan_next_look(struct bridge_container *container, int64_t now_ms)
 static void plan_resync(struct bridge_container *container, int64_t now_ms)
 {
 	bool muted = container->muted_until_ms != 0;
-	bool soon = container->claim_count == 0 || container->incomplete || *container->mistake;
+	bool soon = container->claims.count == 0 || container->incomplete || *container->mistake;
 	container->resync_at_ms = now_ms +
 		(muted                 ? MUTE_RESYNC_MS
 				: soon ? RESYNC_EMPTY_MS
@@ -771,8 +565,8 @@ static void plan_resync(struct bridge_container *container, int64_t now_ms)
 static void doubt_mount(struct bridge_container *container)
 {
 	bool doubtful = container->unbounded || container->unsafe;
-	if (doubtful && !container->doubted && container->claim_count > 0) {
-		log_limited(&container->account->lines, LOG_LEVEL_WARN, "bridge",
+	if (doubtful && !container->doubted && container->claims.count > 0) {
+		log_limited(&container->claims.account->lines, LOG_LEVEL_WARN, "bridge",
 			"container %s: registry/ is %s%s%s", container->name,
 			container->unbounded ? "not a file system of its own: a container that "
 					       "fills it fills the host's"
@@ -791,13 +585,15 @@ static void note_walk(struct bridge_container *container, int64_t now_ms)
 {
 	bool partial = container->looked & LOOKER_PARTIAL;
 	if (partial && !container->partial) {
-		log_limited(&container->account->lines, LOG_LEVEL_WARN, "bridge",
+		log_limited(&container->claims.account->lines, LOG_LEVEL_WARN, "bridge",
 			"container %s has more than %d files and directories in its registry: "
 			"those beyond are not looked at",
 			container->name,
 			ENTRIES +
 				ENTRIES_PER_RECORD *
-					(container->policy ? container->policy->max_records : 0));
+					(container->claims.policy
+							? container->claims.policy->max_records
+							: 0));
 	}
 	container->partial = partial;
 	container->unbounded = container->looked & LOOKER_UNBOUNDED;
@@ -836,12 +632,12 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 	if (container->looked & LOOKER_GONE) {
 		return false;
 	}
-	refill(container, now_ms);
 	if (container->walks && !unseen) {
 		note_walk(container, now_ms);
 	}
 	container->dirty = container->dirty || unseen || cut;
-	decide_all(container, now_ms);
+	seek_owners(container, now_ms);
+	bridge_claims_decide(&container->claims, now_ms);
 	plan_next_look(container, now_ms);
 	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container));
 	note_state(container);
@@ -858,13 +654,7 @@ bool bridge_container_is_known(const struct bridge_container *container)
 static void give_up(struct bridge_container *container, const char *why)
 {
 	text_printf(container->mistake, sizeof(container->mistake), "%s", why);
-	while (!list_empty(&container->claims)) {
-		struct bridge_claim *claim = LIST_ITEM(
-			container->claims.next, struct bridge_claim, link);
-		release(container, claim, why);
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
-		drop_claim(container, claim);
-	}
+	release_all(container, why);
 	container->stall_limit_at_ms = 0;
 }
 
@@ -893,12 +683,12 @@ void bridge_container_on_stalled(
 
 bool bridge_container_awaits(const struct bridge_container *container, const char *path)
 {
-	return container->stalled_since_ms != 0 && find_claim(container, path);
+	return container->stalled_since_ms != 0 && bridge_claims_find(&container->claims, path);
 }
 
 int64_t bridge_container_owners_due_ms(const struct bridge_container *container)
 {
-	return container->stalled_since_ms != 0 && container->claim_count > 0
+	return container->stalled_since_ms != 0 && container->claims.count > 0
 		? container->owners_at_ms
 		: INT64_MAX;
 }
@@ -907,15 +697,15 @@ void bridge_container_ask_owners(struct bridge_container *container, int64_t now
 {
 	struct list *next = container->owners_next
 		? (struct list *)(uintptr_t)&container->owners_next->link
-		: container->claims.next;
+		: container->claims.all.next;
 	container->owners_at_ms = now_ms + OWNERS_AGAIN_MS;
 	container->owners_next = NULL;
-	for (int i = 0; i < OWNERS_AT_ONCE && next != &container->claims; i++) {
+	for (int i = 0; i < OWNERS_AT_ONCE && next != &container->claims.all; i++) {
 		struct bridge_claim *claim = LIST_ITEM(next, struct bridge_claim, link);
 		next = next->next;
 		judge_owner(container, claim, bridge_claim_ask_owner(claim), now_ms);
 	}
-	if (next != &container->claims) {
+	if (next != &container->claims.all) {
 		container->owners_next = LIST_ITEM(next, struct bridge_claim, link);
 	}
 	if (container->stall_limit_at_ms != 0 && now_ms >= container->stall_limit_at_ms) {
@@ -930,7 +720,7 @@ void bridge_container_ask_owners(struct bridge_container *container, int64_t now
 
 int64_t bridge_container_freezer_due_ms(const struct bridge_container *container)
 {
-	for (const struct list *at = container->claims.next; at != &container->claims;
+	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
 		if (LIST_ITEM(at, struct bridge_claim, link)->owner_pid != 0) {
 			return container->freezer_at_ms;
@@ -942,13 +732,13 @@ int64_t bridge_container_freezer_due_ms(const struct bridge_container *container
 void bridge_container_ask_freezer(struct bridge_container *container, int64_t now_ms)
 {
 	bool news = false;
-	for (struct list *at = container->claims.next; at != &container->claims; at = at->next) {
+	for (struct list *at = container->claims.all.next; at != &container->claims.all;
+		at = at->next) {
 		news = bridge_claim_ask_freezer(LIST_ITEM(at, struct bridge_claim, link)) || news;
 	}
 	container->freezer_at_ms = next_freezer_ms(now_ms);
 	if (news) {
-		refill(container, now_ms);
-		decide_all(container, now_ms);
+		bridge_claims_decide(&container->claims, now_ms);
 		note_state(container);
 	}
 }
@@ -956,7 +746,7 @@ void bridge_container_ask_freezer(struct bridge_container *container, int64_t no
 void bridge_container_pass_owners(const struct bridge_container *container,
 	void (*visit)(void *context, const char *path, int fd, uint64_t inode), void *context)
 {
-	for (const struct list *at = container->claims.next; at != &container->claims;
+	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
 		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		if (claim->owner_fd >= 0) {
@@ -973,7 +763,7 @@ int64_t bridge_container_stalled_ms(const struct bridge_container *container, in
 void bridge_container_inherit_owner(
 	struct bridge_container *container, const char *path, int fd_take, uint64_t inode)
 {
-	struct bridge_claim *claim = find_claim(container, path);
+	struct bridge_claim *claim = bridge_claims_find(&container->claims, path);
 	if (claim) {
 		bridge_claim_drop_owner(claim);
 		claim->owner_fd = fd_take;
@@ -993,48 +783,6 @@ void bridge_container_inherit_stall(
 
 /* ---- report ---- */
 
-static json_t *claim_json(
-	const struct bridge_container *container, const struct bridge_claim *claim)
-{
-	const struct announce *announce = claim->state == BRIDGE_CLAIM_HELD
-		? bridge_publish_find(container->environment.publish, claim->path, container->name)
-		: NULL;
-	if (announce) {
-		return json_pack("{s:s, s:s, s:s, s:f}", "path", claim->path, "state",
-			announce_state_name(announce_get_state(announce)), "why",
-			announce_why(announce), "since", announce_since(announce));
-	}
-	return json_pack("{s:s, s:s, s:s, s:f}", "path", claim->path, "state",
-		bridge_claim_state_name(claim->state), "why", claim->why, "since", claim->since);
-}
-
-struct leaving {
-	const struct bridge_container *container;
-	json_t *records;
-};
-
-static bool has_claim(const struct bridge_container *container, const char *path)
-{
-	for (const struct list *at = container->claims.next; at != &container->claims;
-		at = at->next) {
-		if (strcmp(LIST_ITEM(at, struct bridge_claim, link)->path, path) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static void add_leaving(void *context, const char *path, const struct announce *announce)
-{
-	const struct leaving *leaving = context;
-	if (!has_claim(leaving->container, path)) {
-		json_array_append_new(leaving->records,
-			json_pack("{s:s, s:s, s:s, s:f}", "path", path, "state",
-				announce_state_name(announce_get_state(announce)), "why",
-				announce_why(announce), "since", announce_since(announce)));
-	}
-}
-
 const char *bridge_container_state(const struct bridge_container *container)
 {
 	return state_of(container);
@@ -1042,31 +790,20 @@ const char *bridge_container_state(const struct bridge_container *container)
 
 size_t bridge_container_registered(const struct bridge_container *container)
 {
-	return bridge_publish_registered(container->account);
+	return bridge_publish_registered(container->claims.account);
 }
 
 json_t *bridge_container_json(const struct bridge_container *container)
 {
-	json_t *records = json_array();
-	for (const struct list *at = container->claims.next; at != &container->claims;
-		at = at->next) {
-		json_array_append_new(
-			records, claim_json(container, LIST_ITEM(at, struct bridge_claim, link)));
-	}
-	struct leaving leaving = { container, records };
-	bridge_publish_each_leaving(
-		container->environment.publish, container->name, add_leaving, &leaving);
 	return json_pack("{s:s, s:s, s:s, s:f, s:s, s:o, s:b, s:b, s:b}", "name", container->name,
 		"state", state_of(container), "why", why_of(container), "since", container->since,
-		"policy", container->policy ? container->policy->glob : "", "records", records,
-		"more", container->more > 0 || container->partial, "unbounded",
-		container->unbounded, "unsafe", container->unsafe);
+		"policy", container->claims.policy ? container->claims.policy->glob : "", "records",
+		bridge_claims_json(&container->claims), "more",
+		container->claims.more > 0 || container->partial, "unbounded", container->unbounded,
+		"unsafe", container->unsafe);
 }
 
 void bridge_container_count(const struct bridge_container *container, size_t *counts)
 {
-	for (const struct list *at = container->claims.next; at != &container->claims;
-		at = at->next) {
-		counts[LIST_ITEM(at, struct bridge_claim, link)->state]++;
-	}
+	bridge_claims_count(&container->claims, counts);
 }

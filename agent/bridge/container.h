@@ -48,6 +48,8 @@ struct bridge_container *bridge_container_create(
 void bridge_container_destroy(struct bridge_container *container, bool gone);
 
 const char *bridge_container_name(const struct bridge_container *container);
+/* dir/NAME */
+const char *bridge_container_full_name(const struct bridge_container *container);
 uint64_t bridge_container_id(const struct bridge_container *container);
 /* Whether it is this directory. */
 bool bridge_container_is(const struct bridge_container *container, uint64_t device, uint64_t inode);

@@ -16,10 +16,18 @@ bool bridge_policy_is_name(const char *name)
 	return len > 0 && len <= NAME_BYTES && name[0] != '.' && strspn(name, NAME_LETTERS) == len;
 }
 
+const char *bridge_policy_plain_name(const char *name)
+{
+	const char *slash = strchr(name, '/');
+	return slash ? slash + 1 : name;
+}
+
 const struct config_container *bridge_policy_find(const struct config *config, const char *name)
 {
 	for (size_t i = 0; i < config->container_count; i++) {
-		if (fnmatch(config->containers[i].glob, name, FNM_NOESCAPE) == 0) {
+		const char *glob = config->containers[i].glob;
+		const char *named = strchr(glob, '/') ? name : bridge_policy_plain_name(name);
+		if (fnmatch(glob, named, FNM_NOESCAPE) == 0) {
 			return &config->containers[i];
 		}
 	}

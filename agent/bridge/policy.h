@@ -9,7 +9,12 @@
 
 #include "agent/config/config.h"
 
-/* The first [container GLOB] that matches the name; NULL: it may register nothing. Borrowed. */
+/* The part of SOURCE/NAME behind the source. */
+const char *bridge_policy_plain_name(const char *name);
+/*
+ * The first [container GLOB] that matches NAME of SOURCE/NAME, or, with a slash in it, the whole;
+ * NULL: it may register nothing. Borrowed.
+ */
 const struct config_container *bridge_policy_find(const struct config *config, const char *name);
 
 /* Whether a container under this policy (NULL: none) may have a record at this valid path. */

@@ -383,6 +383,16 @@ void bridge_publish_forsake(struct bridge_publish *publish,
 	}
 }
 
+bool bridge_publish_has_inherited(const struct bridge_publish *publish)
+{
+	for (const struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
+		if (LIST_ITEM(at, struct post, link)->state == POST_INHERITED) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void bridge_publish_proceed(struct bridge_publish *publish)
 {
 	struct list *next;

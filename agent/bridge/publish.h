@@ -78,6 +78,9 @@ void bridge_publish_release(
 void bridge_publish_forsake(struct bridge_publish *publish,
 	bool (*is_spared)(void *context, const char *path, const char *container), void *context);
 
+/* Some of a predecessor's are neither claimed nor given up. */
+bool bridge_publish_has_inherited(const struct bridge_publish *publish);
+
 /* The announcement of the container's path; NULL: it has none there. Borrowed. */
 const struct announce *bridge_publish_find(
 	const struct bridge_publish *publish, const char *path, const char *container);

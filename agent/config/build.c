@@ -108,28 +108,34 @@ static void apply_value(struct config_builder *builder, const struct config_sect
 	entry->expanded = value_take;
 }
 
+void config_wait_for(struct config_builder *builder, const struct config_section *section,
+	const char *key, const struct err *why)
+{
+	struct config *config = builder->config;
+	struct err doubt = ERR_INIT;
+	config->waits = allocate_grow(config->waits, config->wait_count, sizeof(*config->waits));
+	config->waits[config->wait_count++] = (struct config_wait){
+		.section = allocate_text(section->kind),
+		.name = allocate_text(section->name),
+		.text = allocate_format("[%s%s%s] %s: %s", section->kind, *section->name ? " " : "",
+			section->name, key, why->msg),
+	};
+	err_set(&doubt, BERTH_FAILED, "%s: the agent waits for one", why->msg);
+	config_warn(builder, section, config_section_find(section, key), &doubt);
+}
+
 /* The value waits for an address, if it may. */
 static void wait_for_address(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *type, const struct config_option *option,
 	struct config_entry *entry, const struct err *why)
 {
-	struct config *config = builder->config;
-	struct err doubt = ERR_INIT;
 	if (!type->waits && !option->waits) {
 		if (!entry->bad) {
 			report_bad_value(builder, section, option, entry, entry->value, why->msg);
 		}
 		return;
 	}
-	config->waits = allocate_grow(config->waits, config->wait_count, sizeof(*config->waits));
-	config->waits[config->wait_count++] = (struct config_wait){
-		.section = allocate_text(section->kind),
-		.name = allocate_text(section->name),
-		.text = allocate_format("[%s%s%s] %s: %s", section->kind, *section->name ? " " : "",
-			section->name, entry->key, why->msg),
-	};
-	err_set(&doubt, BERTH_FAILED, "%s: the agent waits for one", why->msg);
-	config_warn(builder, section, entry, &doubt);
+	config_wait_for(builder, section, entry->key, why);
 }
 
 static char *value_of(const struct config_builder *builder, const struct config_option *option,
@@ -141,7 +147,8 @@ static char *value_of(const struct config_builder *builder, const struct config_
 	if (builder->former && option->fixed && !option->waits && entry->former) {
 		return allocate_text(entry->former);
 	}
-	return config_expand(entry->value, err);
+	return option->per_container ? config_expand_but_containers(entry->value, err)
+				     : config_expand(entry->value, err);
 }
 
 static void apply_entry(struct config_builder *builder, const struct config_section *section,

@@ -26,6 +26,8 @@ struct config *config_create(void);
 void config_endpoint_init(struct config_endpoint *endpoint, const char *name);
 void config_endpoint_finish(struct config_endpoint *endpoint);
 void config_check_init(struct config_check *check, const char *name);
+/* The intervals that follow from those that are given. In rule_check.c. */
+void config_check_fill_intervals(struct config_check *check);
 void config_dialect_init(struct config_dialect *dialect, const char *name);
 void config_dialect_finish(struct config_dialect *dialect);
 /* The [component NAME], or NULL. */
@@ -50,6 +52,10 @@ void config_warn(struct config_builder *builder, const struct config_section *se
 /* Reports a doubt about a command that runs without a shell; `argv` NULL: there is none. */
 void config_warn_of_command(struct config_builder *builder, const struct config_section *section,
 	const char *key, char *const *argv);
+
+/* The value of the key waits for an address that the machine does not have yet. */
+void config_wait_for(struct config_builder *builder, const struct config_section *section,
+	const char *key, const struct err *why);
 
 /* Expands, parses and stores every key of the section into `target`, which has its defaults. */
 void config_apply(struct config_builder *builder, const struct config_section *section,
@@ -115,6 +121,8 @@ void config_rule_listen(struct config_builder *builder, const struct config_sect
 /* The configuration has [dns]. */
 void config_rule_zone(struct config_builder *builder, const struct config_section *section,
 	const struct config_zone *zone);
+void config_rule_runtime(struct config_builder *builder, const struct config_section *section,
+	struct config_runtime *runtime);
 void config_rule_container(struct config_builder *builder, const struct config_section *section,
 	struct config_container *container);
 /* The doubts about a [bridge] whose containers are all known. */

@@ -112,6 +112,12 @@ static void finish_zone(struct config_zone *zone)
 	free(zone->name);
 }
 
+static void finish_runtime(struct config_runtime *runtime)
+{
+	config_fields_finish(&config_sections[CONFIG_RUNTIME], runtime);
+	free(runtime->name);
+}
+
 static void finish_container(struct config_container *container)
 {
 	config_fields_finish(&config_sections[CONFIG_CONTAINER], container);
@@ -158,6 +164,10 @@ void config_unref(struct config *config)
 		finish_zone(&config->zones[i]);
 	}
 	free(config->zones);
+	for (size_t i = 0; i < config->runtime_count; i++) {
+		finish_runtime(&config->runtimes[i]);
+	}
+	free(config->runtimes);
 	for (size_t i = 0; i < config->container_count; i++) {
 		finish_container(&config->containers[i]);
 	}

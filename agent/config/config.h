@@ -432,6 +432,19 @@ struct config_bridge {
 	bool standby; /* waits while another agent uses the state directory */
 };
 
+/* A container runtime whose containers are registered by their labels. */
+struct config_runtime {
+	const char *awaits; /* likewise: none of its containers is registered */
+	char *name;
+	char *socket;
+	char **labels; /* the first parts of labels' names; registrator: SERVICE_… */
+	size_t label_count;
+	char *address; /* of published ports; "container": the container's own */
+	char *network; /* the one whose addresses are announced */
+	char *base;    /* above the services that have only a name */
+	bool ignore_health;
+};
+
 /* The rules of the host for the containers that the glob matches. */
 struct config_container {
 	const char *awaits; /* likewise: none of its containers is registered */
@@ -446,6 +459,8 @@ struct config_container {
 	int rate;                             /* writes a second */
 	struct config_name_value *attributes; /* pinned */
 	size_t attribute_count;
+	struct config_name_value *labels; /* of containers of a runtime that lack them */
+	size_t label_count;
 };
 
 /* A value that waits for an address which the machine does not have yet. */
@@ -487,6 +502,8 @@ struct config {
 	size_t listen_count;
 	struct config_zone *zones;
 	size_t zone_count;
+	struct config_runtime *runtimes;
+	size_t runtime_count;
 	struct config_container *containers; /* in the order in which they count */
 	size_t container_count;
 };

@@ -11,6 +11,9 @@
 #include "agent/config/own_address.h"
 #include "agent/config/value.h"
 
+/* ${container.…} stays as it is. */
+static bool keeps_containers;
+
 /* Why an address got a placeholder, since config_expand_missing() was called last. */
 static struct err missing;
 
@@ -100,6 +103,10 @@ static int find_builtin(
 	const char *name, const struct reference *reference, char **ret_value, struct err *err)
 {
 	struct err why = ERR_INIT;
+	if (keeps_containers && strncmp(name, "container.", strlen("container.")) == 0) {
+		*ret_value = allocate_format("${%s}", name);
+		return 0;
+	}
 	int code = config_builtin(name, ret_value, &why);
 	if (code && reference->fallback && config_builtin_known(name)) {
 		return 0;
@@ -237,6 +244,14 @@ char *config_expand(const char *text, struct err *err)
 		trim(result);
 	}
 	buffer_finish(&expanded);
+	return result;
+}
+
+char *config_expand_but_containers(const char *text, struct err *err)
+{
+	keeps_containers = true;
+	char *result = config_expand(text, err);
+	keeps_containers = false;
 	return result;
 }
 

@@ -20,6 +20,9 @@
 /* A malloc'ed text, or NULL with `err`. */
 char *config_expand(const char *text, struct err *err) ERR_REQUIRED(2);
 
+/* The same, but ${container.…} stays as it is, until there is a container. */
+char *config_expand_but_containers(const char *text, struct err *err) ERR_REQUIRED(2);
+
 /*
  * `text` points to a dollar: appends the value, with the blanks around it, and sets *ret_end behind
  * the name. 0 or BERTH_FAILED.

@@ -269,6 +269,18 @@ static void build_zone(struct config_builder *builder, const struct config_secti
 	config_rule_zone(builder, section, zone);
 }
 
+static void build_runtime(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->runtimes = allocate_grow(
+		config->runtimes, config->runtime_count, sizeof(*config->runtimes));
+	struct config_runtime *runtime = &config->runtimes[config->runtime_count++];
+	*runtime = (struct config_runtime){ .name = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_RUNTIME], runtime);
+	config_apply(builder, section, &config_sections[CONFIG_RUNTIME], runtime);
+	config_rule_runtime(builder, section, runtime);
+}
+
 static void build_container(struct config_builder *builder, const struct config_section *section)
 {
 	struct config *config = builder->config;
@@ -343,6 +355,11 @@ static void let_wait(
 			config->outputs[i].awaits = wait->text;
 		}
 	}
+	for (size_t i = 0; strcmp(kind, "runtime") == 0 && i < config->runtime_count; i++) {
+		if (strcmp(config->runtimes[i].name, wait->name) == 0) {
+			config->runtimes[i].awaits = wait->text;
+		}
+	}
 	for (size_t i = 0; strcmp(kind, "container") == 0 && i < config->container_count; i++) {
 		if (strcmp(config->containers[i].glob, wait->name) == 0) {
 			config->containers[i].awaits = wait->text;
@@ -391,6 +408,7 @@ static void build(struct config_builder *builder)
 	build_each(builder, CONFIG_DIALECT, build_dialect);
 	build_each(builder, CONFIG_IMPORT, build_import);
 	build_each(builder, CONFIG_ZONE, build_zone);
+	build_each(builder, CONFIG_RUNTIME, build_runtime);
 	build_each(builder, CONFIG_CONTAINER, build_container);
 	config_rule_host(builder);
 	config_rule_net(builder);

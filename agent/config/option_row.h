@@ -24,6 +24,7 @@ extern const struct config_option config_output_options[];
 extern const struct config_option config_import_options[];
 extern const struct config_option config_zone_options[];
 extern const struct config_option config_bridge_options[];
+extern const struct config_option config_runtime_options[];
 extern const struct config_option config_container_options[];
 
 #define OPTIONS_END                                                                                \

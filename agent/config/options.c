@@ -72,6 +72,11 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"One agent for the containers of a host: it registers their records in its own "
 		"session, and answers their look-ups; BRIDGE.md shows how.",
 		config_bridge_options, .offset = offsetof(struct config, bridge) },
+	[CONFIG_RUNTIME] = { "runtime", CONFIG_NAMED, "docker",
+		"A container runtime, Docker or podman, whose containers know nothing of Berth: "
+		"they are registered by their labels, as far as [container GLOB] allows. Needs "
+		"the pid namespace of the runtime; BRIDGE.md shows how.",
+		config_runtime_options, .waits = true },
 	[CONFIG_CONTAINER] = { "container", CONFIG_GLOB, "web-*",
 		"The rules of the host for the containers whose subdirectory's name the glob "
 		"matches. The first section that matches counts; a container without one may "

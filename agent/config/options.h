@@ -60,6 +60,7 @@ struct config_option {
 	bool may_be_empty;  /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets; /* CONFIG_PAIRS whose values may be secrets, by their names */
 	bool prose;         /* " #" and " ;" may be meant */
+	bool per_container; /* ${container.…} is replaced when there is a container */
 	bool verbatim;      /* so may quotes, and what looks like a template's mark */
 	int (*verify)(const char *value, struct err *err)
 		ERR_REQUIRED(2); /* a check that the type does not make */
@@ -92,6 +93,7 @@ enum config_section_kind {
 	CONFIG_IMPORT,
 	CONFIG_ZONE,
 	CONFIG_BRIDGE,
+	CONFIG_RUNTIME,
 	CONFIG_CONTAINER,
 	CONFIG_SECTION_COUNT
 };

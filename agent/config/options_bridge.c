@@ -3,6 +3,7 @@
  */
 #include "agent/config/option_row.h"
 
+#include "agent/config/verify.h"
 #include "agent/config/verify_bridge.h"
 #include "lib/base/limits.h"
 
@@ -30,6 +31,34 @@ const struct config_option config_bridge_options[] = {
 	OPTIONS_END,
 };
 
+const struct config_option config_runtime_options[] = {
+	{ "socket", FILE_NAME(runtime, socket), .fixed = true, .fallback = "/run/docker.sock",
+		.max = SOCKET_PATH_BYTES, .example = "/run/podman/podman.sock",
+		.help = "The socket of Docker's API, or podman's. A program of its own, "
+			"berth-runtime, reads there, and sends GET requests alone." },
+	{ "labels", LIST(runtime, labels, label_count), .fixed = true, .fallback = "berth",
+		.verify = config_verify_label_prefix, .example = "berth, registrator",
+		.help = "The first part of the labels that are read: berth.path and so on. "
+			"registrator: those of Registrator, SERVICE_NAME, SERVICE_80_NAME and so "
+			"on, and the variables of these names." },
+	{ "address", TEXT(runtime, address), .automatic = "${berth.ip}",
+		.verify = config_verify_host, .example = "container",
+		.help = "Where published ports and those of the host's network are announced. "
+			"container: the container's own address, on the network below." },
+	{ "network", TEXT(runtime, network), .automatic = "none", .example = "backend",
+		.help = "The network of a container whose address is announced for ports that are "
+			"not published. With address = container and no network it is its only "
+			"one." },
+	{ "base", TEXT(runtime, base), .fallback = "/services", .verify = config_verify_path,
+		.help = "Where services are that have only a name: BASE/NAME/components/INSTANCE, "
+			"where INSTANCE is the beginning of the container's id unless a label says "
+			"another one." },
+	{ "health", CHOICE(runtime, ignore_health, "use", "ignore"), .fallback = "use",
+		.help = "use: a container that its own HEALTHCHECK does not find healthy is not "
+			"registered." },
+	OPTIONS_END,
+};
+
 const struct config_option config_container_options[] = {
 	{ "allow", LIST(container, allow, allow_count), .verify = config_verify_allow,
 		.automatic = "nothing", .example = "/users/joe/web/**",
@@ -54,5 +83,11 @@ const struct config_option config_container_options[] = {
 		.example = "10.0.0.7",
 		.help = "An attribute NAME that the host sets in each record of these containers, "
 			"whatever the container wrote there: yarn:id, yarn:ip and any other." },
+	{ "label", PAIRS(container, labels, label_count), .prose = true, .per_container = true,
+		.verify_name = config_verify_label_name, .automatic = "none",
+		.example = "/services/web/components/${container.name}",
+		.help = "The label NAME, dots and all, of containers of a [runtime] that do not "
+			"have it themselves. ${container.name}, ${container.image}, "
+			"${container.id} and ${container.hostname} are the container's." },
 	OPTIONS_END,
 };

@@ -48,6 +48,9 @@ void config_each_part(const struct config *config,
 	for (size_t i = 0; i < config->zone_count; i++) {
 		VISIT(CONFIG_ZONE, config->zones[i].name, "", &config->zones[i], 0);
 	}
+	for (size_t i = 0; i < config->runtime_count; i++) {
+		VISIT(CONFIG_RUNTIME, config->runtimes[i].name, "", &config->runtimes[i], 0);
+	}
 	for (size_t i = 0; i < config->container_count; i++) {
 		VISIT(CONFIG_CONTAINER, config->containers[i].glob, "", &config->containers[i], 0);
 	}

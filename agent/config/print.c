@@ -25,8 +25,9 @@ static void print_option(const struct config_option *option, const void *target,
 		char *key = config_field_key(option, target, i);
 		char *text = config_field_text(option, target, i);
 		char *masked = config_mask(option, key, text);
-		char *value = option->type == CONFIG_COMMAND ? allocate_text(masked)
-							     : config_unexpand(masked);
+		char *value = option->type == CONFIG_COMMAND || option->per_container
+			? allocate_text(masked)
+			: config_unexpand(masked);
 		fprintf(stream, "%s =%s%s\n", key, *value ? " " : "", value);
 		free(key);
 		free(text);
@@ -80,9 +81,14 @@ void config_print_summary(const struct config *config, FILE *stream)
 		endpoints += config->components[i].endpoint_count;
 		dialects += config->components[i].dialect_count;
 	}
-	bool bridges = *config->bridge.containers;
-	if (bridges) {
+	bool bridges = *config->bridge.containers || config->runtime_count > 0;
+	if (*config->bridge.containers) {
 		fprintf(stream, "bridge of %s, ", config->bridge.containers);
+	}
+	for (size_t i = 0; i < config->runtime_count; i++) {
+		fprintf(stream, "runtime %s, ", config->runtimes[i].name);
+	}
+	if (bridges) {
 		print_count("", config->container_count, "container rule", stream);
 	}
 	if (!bridges || config->component_count > 0) {

@@ -1,7 +1,9 @@
 /* Rules of [bridge] and [container GLOB] beyond single values. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/build.h"
+#include "agent/config/expand.h"
 #include "agent/config/verify_bridge.h"
 
 void config_rule_container(struct config_builder *builder, const struct config_section *section,
@@ -18,13 +20,37 @@ void config_rule_container(struct config_builder *builder, const struct config_s
 		err_set(&useless, BERTH_FAILED,
 			"[container %s] has no `allow`: none of its records is registered",
 			section->name);
-	} else if (!*builder->config->bridge.containers) {
+	} else if (!*builder->config->bridge.containers && builder->config->runtime_count == 0) {
 		err_set(&useless, BERTH_FAILED,
-			"[container %s] has no effect without `containers` in [bridge]",
+			"[container %s] has no effect without `containers` in [bridge], or a "
+			"[runtime]",
 			section->name);
 	}
 	if (useless.code) {
 		config_warn(builder, section, NULL, &useless);
+	}
+}
+
+void config_rule_runtime(struct config_builder *builder, const struct config_section *section,
+	struct config_runtime *runtime)
+{
+	struct err err = ERR_INIT;
+	struct err why;
+	char *address = config_lacks(section, "address") ? config_expand("${berth.ip}", &err)
+							 : NULL;
+	if (err.code) {
+		config_report(builder, section, NULL, "`address`: %s", err.msg);
+	}
+	if (address) {
+		free(runtime->address);
+		runtime->address = address;
+	}
+	if (config_expand_missing(&why)) {
+		config_wait_for(builder, section, "address", &why);
+	}
+	if (strcmp(section->name, "dir") == 0) {
+		config_report(builder, section, NULL,
+			"[runtime dir]: dir is the source of the containers of [bridge]");
 	}
 }
 
@@ -33,7 +59,8 @@ void config_rule_containers(struct config_builder *builder)
 	const struct config *config = builder->config;
 	for (size_t i = 0; i < builder->source->section_count; i++) {
 		const struct config_section *section = &builder->source->sections[i];
-		if (strcmp(section->kind, "bridge") == 0 && !*config->bridge.containers) {
+		if (strcmp(section->kind, "bridge") == 0 && !*config->bridge.containers &&
+			config->runtime_count == 0) {
 			struct err useless = ERR_INIT;
 			err_set(&useless, BERTH_FAILED,
 				"has no effect without `containers`, the directory that holds one "
@@ -41,9 +68,11 @@ void config_rule_containers(struct config_builder *builder)
 			config_warn(builder, section, NULL, &useless);
 		}
 	}
-	if (*config->bridge.containers && config->container_count == 0) {
+	bool bridges = *config->bridge.containers;
+	if ((bridges || config->runtime_count > 0) && config->container_count == 0) {
 		config_problems_warn(builder->source->problems, builder->source->files[0], 0,
-			"[bridge] has no [container GLOB] that allows something: no container's "
-			"record is registered");
+			"%s has no [container GLOB] that allows something: no container's "
+			"record is registered",
+			bridges ? "[bridge]" : "[runtime]");
 	}
 }

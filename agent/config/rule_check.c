@@ -304,7 +304,7 @@ static void rule_type(struct config_builder *builder, const struct config_sectio
  * On the way down `interval` stays: it is the patience that was asked for, and a shorter one by
  * default would take the component out for a few seconds of trouble.
  */
-static void fill_intervals(struct config_check *check)
+void config_check_fill_intervals(struct config_check *check)
 {
 	int64_t fast_ms = check->fast_interval_ms;
 	int64_t soon_ms = check->interval_ms < SOON_MS ? check->interval_ms : SOON_MS;
@@ -322,7 +322,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	if (components_known) {
 		rule_endpoints(builder, section, check);
 	}
-	fill_intervals(check);
+	config_check_fill_intervals(check);
 	const struct config_entry *type = config_section_find(section, "type");
 	if (type && type->bad) {
 		return;

@@ -11,7 +11,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
-enum { GLOB_BYTES = 64, ID_DIGITS = 10 };
+enum { GLOB_BYTES = 64, ID_DIGITS = 10, LABEL_NAME_BYTES = 256 };
 
 static const char ALLOWED[] =
 	"a path such as /users/joe/web, in which * stands for a part of an element and a trailing "
@@ -89,13 +89,36 @@ int config_verify_pinned_name(const char *name, struct err *err)
 int config_verify_container_glob(const char *name, struct err *err)
 {
 	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-*?";
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-*?/";
 	size_t len = strlen(name);
-	if (len <= GLOB_BYTES && strspn(name, allowed) == len) {
+	const char *slash = strchr(name, '/');
+	bool sourced = !slash || (slash != name && slash[1] && !strchr(slash + 1, '/'));
+	if (len <= GLOB_BYTES && strspn(name, allowed) == len && sourced) {
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
 		"a container's name is made of letters, digits, . _ -, and here * and ?, at most "
-		"%d bytes",
+		"%d bytes; its source may be before it, dir/NAME or that of a [runtime]",
 		GLOB_BYTES);
+}
+
+int config_verify_label_prefix(const char *value, struct err *err)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(value);
+	return len <= GLOB_BYTES && strspn(value, allowed) == len && value[len - 1] != '.'
+		? 0
+		: err_set(err, BERTH_FAILED,
+			  "the first part of a label's name, such as berth or org.example");
+}
+
+int config_verify_label_name(const char *name, struct err *err)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/";
+	size_t len = strlen(name);
+	return len > 0 && len <= LABEL_NAME_BYTES && strspn(name, allowed) == len
+		? 0
+		: err_set(err, BERTH_FAILED, "the name of a label, such as berth.path");
 }

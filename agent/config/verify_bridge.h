@@ -12,6 +12,10 @@ int config_verify_owner(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_pinned_name(const char *name, struct err *err) ERR_REQUIRED(2);
 /* The GLOB of [container GLOB]. */
 int config_verify_container_glob(const char *name, struct err *err) ERR_REQUIRED(2);
+/* One of `labels`: letters, digits, - and dots. */
+int config_verify_label_prefix(const char *value, struct err *err) ERR_REQUIRED(2);
+/* The NAME of a default label. */
+int config_verify_label_name(const char *name, struct err *err) ERR_REQUIRED(2);
 /* Reads what config_verify_owner() accepted. */
 int config_parse_owner(const char *value, unsigned *ret_uid, unsigned *ret_gid, struct err *err)
 	ERR_REQUIRED(4);

@@ -16,6 +16,8 @@
 #include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
 
+enum { NAME_BYTES = 256 /* a container's name, and some words; longer ones are cut */ };
+
 static bool session_is_saved(void *context)
 {
 	const struct agent *agent = context;
@@ -27,13 +29,11 @@ static bool is_taken(void *context, const char *path)
 	return agent_components_have_path(context, path);
 }
 
-/* A container of a directory is dir/NAME: containers may come from elsewhere, too. */
 static void on_event(void *context, const struct bridge_event *event)
 {
 	struct agent *agent = context;
-	char name[HTTP_CONTAINER_BYTES + 8];
-	char subject[LIMIT_PATH_BYTES + sizeof(name) + 16];
-	text_printf(name, sizeof(name), "dir/%s", event->container);
+	const char *name = event->container;
+	char subject[LIMIT_PATH_BYTES + NAME_BYTES];
 	text_printf(subject, sizeof(subject), "container %s%s%s", name, event->path ? " " : "",
 		event->path ? event->path : "");
 	if (event->path) {
@@ -80,8 +80,8 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 	json_t *book = bridge_book_load(&agent->state);
 	const json_t *parents = json_object_get(book, "parents");
 	const json_t *inherited = agent->session_resumed ? json_object_get(book, "paths") : NULL;
-	if (*agent->config->bridge.containers || json_object_size(inherited) > 0 ||
-		json_object_size(parents) > 0) {
+	if (*agent->config->bridge.containers || agent->config->runtime_count > 0 ||
+		json_object_size(inherited) > 0 || json_object_size(parents) > 0) {
 		agent->bridge_book = bridge_book_create(
 			agent->loop, &agent->state, inherited, parents, on_change, agent);
 		const struct bridge_environment environment = {
@@ -89,6 +89,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.registry = agent->registry,
 			.book = agent->bridge_book,
 			.holder = &agent->holder,
+			.scheduler = agent->scheduler,
 			.http = agent->http,
 			.sockets = received->bridge,
 			.socket_count = received->bridge_count,
@@ -183,18 +184,16 @@ static void set_container(
 	static const char *const words[] = { "registered", "withdrawn", "refused", "conflict",
 		"failed" };
 	struct metrics *metrics = context;
-	char name[HTTP_CONTAINER_BYTES + 8];
 	(void)state;
-	text_printf(name, sizeof(name), "dir/%s", container);
-	metrics_set(metrics, METRIC_BRIDGE_REGISTERED, name, (double)registered);
+	metrics_set(metrics, METRIC_BRIDGE_REGISTERED, container, (double)registered);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		metrics_add(metrics, METRIC_BRIDGE_TRANSITIONS, name, words[i], 0);
+		metrics_add(metrics, METRIC_BRIDGE_TRANSITIONS, container, words[i], 0);
 	}
 }
 
 static bool is_container(void *context, const char *name)
 {
-	return bridge_has_container(context, name + strlen("dir/"));
+	return bridge_has_container(context, name);
 }
 
 void agent_bridge_update_metrics(struct agent *agent)
@@ -229,7 +228,8 @@ static void count_records(void *context, const char *state, size_t count)
 
 json_t *agent_bridge_status(const struct agent *agent)
 {
-	if (!agent->bridge || !*agent->config->bridge.containers) {
+	if (!agent->bridge ||
+		(!*agent->config->bridge.containers && agent->config->runtime_count == 0)) {
 		return NULL;
 	}
 	json_t *containers = allocated(json_object());

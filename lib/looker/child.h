@@ -8,7 +8,8 @@
  * is given up when it does not answer: its caller's loop goes on, and starts another one.
  *
  * The looker has its socket alone, and no copy of any other descriptor of the agent, since it may
- * outlive the agent: it would keep its locks.
+ * outlive the agent: it would keep its locks. The same holds for the program that asks a container
+ * runtime, whose word is a stranger's, too.
  */
 #ifndef LIB_LOOKER_CHILD_H
 #define LIB_LOOKER_CHILD_H
@@ -18,6 +19,7 @@
 #include "lib/base/err.h"
 
 #define LOOKER_PROGRAM "berth-looker"
+#define RUNTIME_PROGRAM "berth-runtime" /* that asks a container runtime: lib/runtime/protocol.h */
 
 /*
  * Opens a program of ours; close() it. It is kept open, so that every child is of the caller's own

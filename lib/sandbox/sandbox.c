@@ -337,7 +337,9 @@ static bool fill(scmp_filter_ctx filter, unsigned rights)
 		(!(rights & SANDBOX_ACCEPT) || ALLOW(filter, server_calls)) &&
 		(!(rights & SANDBOX_THREADS) || allow_threads(filter)) &&
 		(!(rights & SANDBOX_READ_FILES) || allow_reading_files(filter)) &&
-		(!(rights & SANDBOX_SERVE_TREE) || allow_serving_tree(filter));
+		(!(rights & SANDBOX_SERVE_TREE) || allow_serving_tree(filter)) &&
+		(!(rights & SANDBOX_WATCH_PROCESSES) ||
+			add(filter, SCMP_ACT_ALLOW, SCMP_SYS(pidfd_open), 0, NULL));
 }
 
 /*

@@ -27,7 +27,8 @@ enum sandbox_right {
 	 * this takes.
 	 */
 	SANDBOX_SERVE_TREE = 32,
-	SANDBOX_ANY_PORT = 64 /* TCP may connect to all, not those of the profile alone */
+	SANDBOX_ANY_PORT = 64,        /* TCP may connect to all, not those of the profile alone */
+	SANDBOX_WATCH_PROCESSES = 128 /* pidfd_open(), which allows to wait for their end */
 };
 
 /* Borrowed by the call. */

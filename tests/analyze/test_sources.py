@@ -19,7 +19,7 @@ from berth import BUILD
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-FOLDERS = ("lib", "agent", "cli", "looker", "nss", "probe", "xds")
+FOLDERS = ("lib", "agent", "cli", "looker", "nss", "probe", "runtime", "xds")
 
 # -Wanalyzer-malloc-leak: gcc 12 loses a pointer that is put into an array at an index that it does
 # not know, so it takes every array of texts that grows for a leak. clang's analyzer looks for the

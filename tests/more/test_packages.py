@@ -134,6 +134,7 @@ class Debian(Temporary):
     def test_each_package_holds_its_part(self):
         parts = {
             "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-looker",
+                "/usr/libexec/berth/berth-runtime",
                 "/usr/libexec/berth/berth-zookeeper",
                 "/etc/berth/berth.ini",
                       "/etc/berth/conf.d/", "/lib/systemd/system/berthd.service",

@@ -53,6 +53,7 @@ AROUND = [
         "unit/lib/registry/zookeeper/request e2e/zookeeper e2e/registry_options"),
     ("lib/registry/zookeeper/*", "e2e/zookeeper"),
     ("lib/program/*", "e2e/cli e2e/xds"),
+    ("runtime/* lib/runtime/*", "world/runtime"),
     ("looker/* lib/looker/*", "e2e/bridge world/held_directory world/one_file_in_many_nodes"),
     ("probe/* lib/probe/*", "world/check_over_tls world/check_by_grpc"),
     ("lib/render/*", "e2e/output_render"),

@@ -12,7 +12,8 @@ import stat
 import tempfile
 
 SOCKET_PATH_ROOM = 60  # of the 108 bytes of a Unix socket's path, left to the tests' own names
-PROGRAMS = ("berthd", "berth", "berth-looker", "berth-probe", "berth-xds", "berth-zookeeper")
+PROGRAMS = ("berthd", "berth", "berth-looker", "berth-probe", "berth-runtime",
+    "berth-xds", "berth-zookeeper")
 
 
 def unfit(folder):

@@ -76,6 +76,7 @@ static const struct {
 	{ CONFIG_OUTPUT, "timeout", 1, HOURS(1) },
 	{ CONFIG_BRIDGE, "linger", 0, 60000 },
 	{ CONFIG_BRIDGE, "stall_limit", 1000, HOURS(1) },
+	{ CONFIG_RUNTIME, "socket", 0, 107 },
 	{ CONFIG_CONTAINER, "max_records", 0, 4096 },
 	{ CONFIG_CONTAINER, "max_bytes", 0, MEGABYTES(64) },
 	{ CONFIG_CONTAINER, "rate", 1, 10000 },
@@ -143,6 +144,7 @@ Test(config_options, a_reload_cannot_change_some_options)
 		[CONFIG_DNS] = "listen domain",
 		[CONFIG_XDS] = "listen serve prefer failover failover_hold min_instances",
 		[CONFIG_BRIDGE] = "containers",
+		[CONFIG_RUNTIME] = "socket labels",
 	};
 	expect_keys(keys, is_fixed);
 }
@@ -161,7 +163,7 @@ Test(config_options, secrets_are_masked_in_families)
 		[CONFIG_COMPONENT] = "attribute",
 		[CONFIG_CHECK] = "limit env header expect_header",
 		[CONFIG_DIALECT] = "metadata labels",
-		[CONFIG_CONTAINER] = "attribute",
+		[CONFIG_CONTAINER] = "attribute label",
 	};
 	expect_keys(keys, masks_secrets);
 }

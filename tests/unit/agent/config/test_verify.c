@@ -99,7 +99,7 @@ static const struct {
 		{ "a", "yarn:id", "description", "yarn:ip", "types" },
 		{ "", "type", "external", "internal", "yarn:persistence", "a/b", "berth:health" } },
 	{ "glob", config_verify_container_glob, { "a", "*", "a?b*", "A.b_c-1", FIFTY TEN "0123" },
-		{ "a b", "a/b", "a+b", FIFTY TEN "01234" } },
+		{ "a b", "a/b/c", "a+b", FIFTY TEN "01234" } },
 	{ "DNS name", config_verify_dns_name, { "a", "a.b", "A_1.b-2.c", FIFTY TEN "012.x" },
 		{ "a.ZooKeeper", "", ".", "a.", ".a", "a..b", "a b.c", FIFTY TEN "0123.x" } },
 	{ "foreign name", config_verify_foreign_name, { "a", "A b", "\xc3\xbc" },

@@ -1,0 +1,615 @@
+#include "agent/bridge/guest.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/base/timer.h"
+#include "agent/bridge/claims.h"
+#include "agent/bridge/describe.h"
+#include "agent/bridge/life.h"
+#include "agent/bridge/policy.h"
+#include "agent/config/value.h"
+#include "lib/base/clock.h"
+#include "lib/base/text.h"
+
+enum { DENIAL_MS = 1000, STOP_MORE_S = 10, WHY_BYTES = 200 };
+
+enum life { UNKNOWN, ALIVE, ENDED, UNVERIFIED };
+
+/* A check of one of its services. */
+struct guard {
+	struct list link;
+	char *path; /* of the service */
+	struct check *check;
+};
+
+struct bridge_guest {
+	struct bridge_guest_environment environment;
+	const struct config *config;
+	const struct config_runtime *runtime;
+	char *id;
+	char *name; /* SOURCE/NAME */
+	struct bridge_facts facts;
+	char *error; /* why the runtime's word cannot be used now; NULL: it can */
+	struct bridge_claims claims;
+	struct bridge_services services;
+	char *problems; /* that the log has */
+	struct list guards;
+
+	enum life life;
+	char why_unverified[WHY_BYTES];
+	ev_io end; /* of its first process: the pidfd, or -1 */
+	pid_t pid;
+	char *started;
+	bool stopping;         /* it has an order to */
+	struct timer patience; /* with an order to stop, or until a denial is asked about */
+	unsigned denials;
+
+	const char *state; /* for people */
+	double since;      /* wall clock */
+};
+
+static void decide(struct bridge_guest *guest);
+
+/* ---- what people want to know ---- */
+
+static const char *state_of(const struct bridge_guest *guest)
+{
+	bool paused = guest->facts.flags & RUNTIME_PAUSED;
+	return guest->error && guest->life == UNKNOWN ? "refused"
+		: guest->life == ENDED                ? "ended"
+		: guest->life == UNVERIFIED           ? "no pid namespace"
+		: guest->services.ignored             ? "ignored"
+		: guest->claims.count == 0            ? "empty"
+		: guest->stopping                     ? "stopping"
+		: paused                              ? "paused"
+						      : "served";
+}
+
+static const char *why_of(const struct bridge_guest *guest)
+{
+	return guest->error                         ? guest->error
+		: guest->life == ENDED              ? "its first process has ended"
+		: guest->life == UNVERIFIED         ? guest->why_unverified
+		: guest->services.ignored           ? "a label of it says so"
+		: guest->claims.count > 0           ? ""
+		: guest->services.problem_count > 0 ? guest->services.problems[0]
+						    : "it has no label that says its path or name";
+}
+
+static void note_state(struct bridge_guest *guest)
+{
+	const char *state = state_of(guest);
+	if (strcmp(state, guest->state) != 0) {
+		bridge_claims_report(&guest->claims, NULL, guest->state, state, why_of(guest));
+		guest->state = state;
+		guest->since = clock_wall_s();
+	}
+}
+
+/* Once, as long as they are the same. */
+static void log_problems(struct bridge_guest *guest)
+{
+	struct buffer all;
+	buffer_init(&all, SIZE_MAX);
+	for (size_t i = 0; i < guest->services.problem_count; i++) {
+		buffer_printf(&all, "%s%s", i > 0 ? "; " : "", guest->services.problems[i]);
+	}
+	if (!guest->problems || strcmp(guest->problems, buffer_text(&all)) != 0) {
+		free(guest->problems);
+		guest->problems = allocate_text(buffer_text(&all));
+		if (*guest->problems) {
+			log_limited(&guest->claims.account->lines, LOG_LEVEL_WARN, "bridge",
+				"container %s: %s", guest->name, guest->problems);
+		}
+	}
+	buffer_finish(&all);
+}
+
+/* ---- checks ---- */
+
+static void on_check_change(
+	void *context, struct check *check, const char *from, const char *to, const char *why)
+{
+	struct bridge_guest *guest = context;
+	(void)check;
+	(void)from;
+	(void)to;
+	(void)why;
+	decide(guest);
+	guest->environment.on_change(guest->environment.context);
+}
+
+static void on_check_result(void *context, struct check *check, const struct check_result *result)
+{
+	(void)context;
+	(void)check;
+	(void)result;
+}
+
+static void end_guard(struct guard *guard)
+{
+	list_remove(&guard->link);
+	check_destroy(guard->check);
+	free(guard->path);
+	free(guard);
+}
+
+static void end_guards(struct list *guards)
+{
+	while (!list_empty(guards)) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
+		end_guard(LIST_ITEM(guards->next, struct guard, link));
+	}
+}
+
+static struct guard *find_guard(
+	const struct list *guards, const char *path, const struct config_check *config)
+{
+	for (struct list *at = guards->next; at != guards; at = at->next) {
+		struct guard *guard = LIST_ITEM(at, struct guard, link);
+		if (strcmp(guard->path, path) == 0 &&
+			strcmp(check_config(guard->check)->name, config->name) == 0 &&
+			config_check_equal(check_config(guard->check), config)) {
+			return guard;
+		}
+	}
+	return NULL;
+}
+
+static struct guard *begin_guard(
+	struct bridge_guest *guest, const char *path, const struct config_check *config)
+{
+	const struct check_callbacks callbacks = {
+		.on_result = on_check_result, .on_change = on_check_change, .context = guest
+	};
+	const struct check_component component = { .label = guest->name, .path = path };
+	struct guard *guard = allocate_zeroed(1, sizeof(*guard));
+	guard->path = allocate_text(path);
+	guard->check = check_create(
+		guest->environment.scheduler, config, &component, 1, &callbacks, NULL);
+	check_start(guard->check, false);
+	return guard;
+}
+
+/* Checks run while it lives; equal ones go on. */
+static void arrange_guards(struct bridge_guest *guest)
+{
+	struct list before;
+	list_init(&before);
+	list_move_all(&before, &guest->guards);
+	bool runs = guest->life == ALIVE && !(guest->facts.flags & RUNTIME_PAUSED);
+	for (size_t i = 0; runs && i < guest->services.count; i++) {
+		const struct config *config = guest->services.items[i].config;
+		for (size_t j = 0; config && j < config->check_count; j++) {
+			const char *path = config->components[0].path;
+			struct guard *guard = find_guard(&before, path, &config->checks[j]);
+			if (guard) {
+				list_remove(&guard->link);
+			} else {
+				guard = begin_guard(guest, path, &config->checks[j]);
+			}
+			list_append(&guest->guards, &guard->link);
+		}
+	}
+	end_guards(&before);
+}
+
+/* ---- what is wanted of a record ---- */
+
+static enum bridge_hold hold_for_checks(
+	const struct bridge_guest *guest, const char *path, char why[WHY_BYTES])
+{
+	enum bridge_hold hold = BRIDGE_HOLD_IN;
+	for (const struct list *at = guest->guards.next; at != &guest->guards; at = at->next) {
+		const struct guard *guard = LIST_ITEM(at, struct guard, link);
+		if (strcmp(guard->path, path) != 0) {
+			continue;
+		}
+		const char *name = check_config(guard->check)->name;
+		switch (check_get_state(guard->check)) {
+		case CHECK_STATE_UP:
+			break;
+		case CHECK_STATE_PENDING:
+			hold = BRIDGE_HOLD_AS_IT_IS;
+			text_printf(why, WHY_BYTES, "check %s: %s", name, check_why(guard->check));
+			break;
+		case CHECK_STATE_DOWN:
+			text_printf(why, WHY_BYTES, "check %s: %s", name, check_why(guard->check));
+			return BRIDGE_HOLD_OUT;
+		}
+	}
+	return hold;
+}
+
+static enum bridge_hold hold_of(
+	const struct bridge_guest *guest, const char *path, char why[WHY_BYTES])
+{
+	const char *health = guest->facts.health;
+	bool unhealthy = health && *health && strcmp(health, "healthy") != 0 &&
+		strcmp(health, "none") != 0;
+	const char *reason = guest->life == ENDED     ? "its first process has ended"
+		: guest->life == UNVERIFIED           ? guest->why_unverified
+		: guest->runtime->awaits              ? guest->runtime->awaits
+		: guest->stopping                     ? "it has an order to stop"
+		: guest->facts.flags & RUNTIME_PAUSED ? "it is paused"
+						      : NULL;
+	if (reason) {
+		text_printf(why, WHY_BYTES, "%s", reason);
+		return BRIDGE_HOLD_OUT;
+	}
+	if (unhealthy && !guest->runtime->ignore_health) {
+		text_printf(why, WHY_BYTES, "its own health check: %s", health);
+		return BRIDGE_HOLD_OUT;
+	}
+	if (guest->life == UNKNOWN) {
+		text_printf(why, WHY_BYTES, "nothing is known of its first process yet");
+		return BRIDGE_HOLD_AS_IT_IS;
+	}
+	return hold_for_checks(guest, path, why);
+}
+
+static void decide(struct bridge_guest *guest)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	for (struct list *at = guest->claims.all.next; at != &guest->claims.all; at = at->next) {
+		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		claim->hold_why[0] = '\0';
+		claim->hold = hold_of(guest, claim->path, claim->hold_why);
+	}
+	guest->claims.retry_at_ms = 0;
+	bridge_claims_decide(&guest->claims, now_ms);
+	note_state(guest);
+}
+
+/* ---- life ---- */
+
+static void close_pidfd(struct bridge_guest *guest)
+{
+	if (guest->end.fd >= 0) {
+		ev_io_stop(guest->environment.loop, &guest->end);
+		close(guest->end.fd);
+		ev_io_set(&guest->end, -1, EV_READ);
+	}
+}
+
+static void on_end(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct bridge_guest *guest = io->data;
+	(void)loop;
+	(void)events;
+	close_pidfd(guest);
+	guest->life = ENDED;
+	guest->stopping = false;
+	timer_stop(&guest->patience);
+	decide(guest);
+	arrange_guards(guest);
+	guest->environment.on_change(guest->environment.context);
+	guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
+}
+
+static bool has_ended(int pidfd)
+{
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+	return poll(&end, 1, 0) > 0;
+}
+
+static void be_unverified(struct bridge_guest *guest, const char *why)
+{
+	guest->life = UNVERIFIED;
+	text_printf(guest->why_unverified, sizeof(guest->why_unverified), "%s", why);
+}
+
+static void take_process(struct bridge_guest *guest, int pidfd_take)
+{
+	const struct bridge_facts *facts = &guest->facts;
+	struct err err = ERR_INIT;
+	pid_t pid;
+	bool same = guest->started && guest->pid == facts->pid &&
+		strcmp(guest->started, facts->started) == 0;
+	if (same && (guest->life == ALIVE || guest->life == ENDED)) {
+		if (pidfd_take >= 0) {
+			close(pidfd_take);
+		}
+		return;
+	}
+	if (pidfd_take < 0) {
+		if (guest->life != UNVERIFIED) {
+			close_pidfd(guest);
+			be_unverified(
+				guest, "its first process is not in the agent's pid namespace");
+		}
+		return;
+	}
+	close_pidfd(guest);
+	if (bridge_life_verify(&pid, pidfd_take, facts->id, facts->started, &err)) {
+		bool ended = has_ended(pidfd_take);
+		close(pidfd_take);
+		if (ended) {
+			guest->life = ENDED;
+			guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
+		} else {
+			be_unverified(guest, err.msg);
+		}
+		return;
+	}
+	guest->life = ALIVE;
+	guest->stopping = false;
+	timer_stop(&guest->patience);
+	guest->pid = facts->pid;
+	free(guest->started);
+	guest->started = allocate_text(facts->started);
+	ev_io_set(&guest->end, pidfd_take, EV_READ);
+	ev_io_start(guest->environment.loop, &guest->end);
+}
+
+static int stop_signal(const struct bridge_guest *guest)
+{
+	const char *text = guest->facts.stop_signal;
+	struct err err = ERR_INIT;
+	int number = text ? atoi(text) : 0;
+	if (number == 0 && text && *text) {
+		(void)config_parse_signal(text, &number, &err);
+	}
+	return number > 0 ? number : SIGTERM;
+}
+
+void bridge_guest_on_signal(struct bridge_guest *guest, unsigned number)
+{
+	bool ends = number == 0 || number == SIGTERM || number == SIGKILL ||
+		number == (unsigned)stop_signal(guest);
+	if (guest->life != ALIVE || !ends) {
+		return;
+	}
+	guest->stopping = true;
+	timer_start(&guest->patience, 1000 * ((int64_t)guest->facts.stop_timeout_s + STOP_MORE_S));
+	decide(guest);
+	guest->environment.on_change(guest->environment.context);
+}
+
+/* It has not stopped; or it was denied, and lives. */
+static void on_patience(void *context)
+{
+	struct bridge_guest *guest = context;
+	if (guest->stopping) {
+		guest->stopping = false;
+		decide(guest);
+		guest->environment.on_change(guest->environment.context);
+	}
+	guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
+}
+
+bool bridge_guest_deny(struct bridge_guest *guest)
+{
+	bool lives = guest->end.fd >= 0 && !has_ended(guest->end.fd);
+	if (!lives || guest->denials > 0) {
+		return true;
+	}
+	guest->denials++;
+	if (!guest->stopping) {
+		timer_start(&guest->patience, DENIAL_MS);
+	}
+	return false;
+}
+
+/* ---- services ---- */
+
+static const struct bridge_service *find_service(const struct bridge_guest *guest, const char *path)
+{
+	for (size_t i = 0; i < guest->services.count; i++) {
+		const struct bridge_service *service = &guest->services.items[i];
+		if (strcmp(service->config->components[0].path, path) == 0) {
+			return service;
+		}
+	}
+	return NULL;
+}
+
+static void drop_others(struct bridge_guest *guest)
+{
+	struct list *next;
+	for (struct list *at = guest->claims.all.next; at != &guest->claims.all; at = next) {
+		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		next = at->next;
+		if (guest->services.ignored || !find_service(guest, claim->path)) {
+			bridge_claims_release(&guest->claims, claim, "its labels say otherwise");
+			bridge_claims_drop(&guest->claims, claim);
+		}
+	}
+}
+
+static void read_labels(struct bridge_guest *guest)
+{
+	bridge_services_finish(&guest->services);
+	bridge_services_make(&guest->services, &guest->facts, guest->runtime, guest->claims.policy);
+	log_problems(guest);
+	drop_others(guest);
+	guest->claims.more = 0;
+	for (size_t i = 0; !guest->services.ignored && i < guest->services.count; i++) {
+		struct bridge_service *service = &guest->services.items[i];
+		struct bridge_claim *claim = bridge_claims_add(
+			&guest->claims, service->config->components[0].path);
+		if (claim) {
+			bridge_claim_take(claim, &(struct bridge_version){ .inode = 1 },
+				service->data, service->len, &service->mistake);
+		}
+		free(service->data);
+		service->data = NULL;
+	}
+}
+
+static void find_policy(struct bridge_guest *guest)
+{
+	bridge_claims_set_policy(&guest->claims, bridge_policy_find(guest->config, guest->name));
+}
+
+/* The path is not needed any more once there are no checks of its own. */
+static void review(struct bridge_guest *guest)
+{
+	read_labels(guest);
+	arrange_guards(guest);
+	decide(guest);
+	guest->environment.on_change(guest->environment.context);
+}
+
+void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_take, int pidfd_take)
+{
+	guest->denials = 0;
+	free(guest->error);
+	guest->error = *facts_take->error ? allocate_text(facts_take->error) : NULL;
+	if (guest->error && !(facts_take->flags & RUNTIME_RUNS)) {
+		bridge_facts_finish(facts_take);
+		if (pidfd_take >= 0) {
+			close(pidfd_take);
+		}
+		note_state(guest);
+		return;
+	}
+	bridge_facts_finish(&guest->facts);
+	guest->facts = *facts_take;
+	memset(facts_take, 0, sizeof(*facts_take));
+	char *name = allocate_format("%s/%s", guest->environment.source, guest->facts.name);
+	if (strcmp(name, guest->name) != 0) {
+		free(guest->name);
+		guest->name = allocate_text(name);
+		bridge_account_rename(guest->claims.account, name);
+		find_policy(guest);
+	}
+	free(name);
+	take_process(guest, pidfd_take);
+	review(guest);
+}
+
+struct bridge_guest *bridge_guest_create(const struct bridge_guest_environment *environment,
+	const char *id, const struct config *config, const struct config_runtime *runtime)
+{
+	struct bridge_guest *guest = allocate_zeroed(1, sizeof(*guest));
+	char *key = allocate_format("%s/%s", environment->source, id);
+	guest->environment = *environment;
+	guest->config = config;
+	guest->runtime = runtime;
+	guest->id = allocate_text(id);
+	guest->name = key;
+	guest->state = "absent";
+	guest->since = clock_wall_s();
+	list_init(&guest->guards);
+	bridge_claims_init(&guest->claims, environment->publish, key);
+	ev_io_init(&guest->end, on_end, -1, EV_READ);
+	guest->end.data = guest;
+	timer_init(&guest->patience, environment->loop, "container", on_patience, guest);
+	return guest;
+}
+
+void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
+{
+	if (why && strcmp(guest->state, "absent") != 0) {
+		bridge_claims_report(&guest->claims, NULL, guest->state, "gone", why);
+	}
+	for (struct list *at = guest->claims.all.next; why && at != &guest->claims.all;
+		at = at->next) {
+		bridge_claims_release(
+			&guest->claims, LIST_ITEM(at, struct bridge_claim, link), why);
+	}
+	timer_stop(&guest->patience);
+	close_pidfd(guest);
+	end_guards(&guest->guards);
+	bridge_services_finish(&guest->services);
+	bridge_claims_finish(&guest->claims);
+	bridge_facts_finish(&guest->facts);
+	free(guest->problems);
+	free(guest->started);
+	free(guest->error);
+	free(guest->name);
+	free(guest->id);
+	free(guest);
+}
+
+void bridge_guest_set_config(struct bridge_guest *guest, const struct config *config,
+	const struct config_runtime *runtime)
+{
+	guest->config = config;
+	guest->runtime = runtime;
+	find_policy(guest);
+	review(guest);
+}
+
+/* ---- time ---- */
+
+void bridge_guest_retry(struct bridge_guest *guest, int64_t now_ms)
+{
+	bridge_claims_retry(&guest->claims, now_ms);
+}
+
+int64_t bridge_guest_due_ms(const struct bridge_guest *guest)
+{
+	return guest->claims.retry_at_ms ? guest->claims.retry_at_ms : INT64_MAX;
+}
+
+void bridge_guest_on_time(struct bridge_guest *guest, int64_t now_ms)
+{
+	if (now_ms >= bridge_guest_due_ms(guest)) {
+		decide(guest);
+	}
+}
+
+/* ---- report ---- */
+
+const char *bridge_guest_id(const struct bridge_guest *guest)
+{
+	return guest->id;
+}
+
+const char *bridge_guest_key(const struct bridge_guest *guest)
+{
+	return guest->claims.account->container;
+}
+
+const char *bridge_guest_name(const struct bridge_guest *guest)
+{
+	return guest->name;
+}
+
+const char *bridge_guest_state(const struct bridge_guest *guest)
+{
+	return state_of(guest);
+}
+
+size_t bridge_guest_registered(const struct bridge_guest *guest)
+{
+	return bridge_publish_registered(guest->claims.account);
+}
+
+bool bridge_guest_awaits(const struct bridge_guest *guest, const char *path)
+{
+	const struct bridge_claim *claim = bridge_claims_find(&guest->claims, path);
+	return claim ? claim->hold == BRIDGE_HOLD_AS_IT_IS : guest->life == UNKNOWN;
+}
+
+json_t *bridge_guest_json(const struct bridge_guest *guest)
+{
+	json_t *checks = json_array();
+	json_t *problems = json_array();
+	for (const struct list *at = guest->guards.next; at != &guest->guards; at = at->next) {
+		json_array_append_new(checks, check_json(LIST_ITEM(at, struct guard, link)->check));
+	}
+	for (size_t i = 0; i < guest->services.problem_count; i++) {
+		json_array_append_new(problems, json_string(guest->services.problems[i]));
+	}
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b}",
+		"name", guest->name, "source", guest->environment.source, "id", guest->id, "image",
+		guest->facts.image ? guest->facts.image : "", "state", state_of(guest), "why",
+		why_of(guest), "since", guest->since, "policy",
+		guest->claims.policy ? guest->claims.policy->glob : "", "records",
+		bridge_claims_json(&guest->claims), "checks", checks, "problems", problems, "more",
+		guest->claims.more > 0, "unbounded", false, "unsafe", false);
+}
+
+void bridge_guest_count(const struct bridge_guest *guest, size_t *counts)
+{
+	bridge_claims_count(&guest->claims, counts);
+}

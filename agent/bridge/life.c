@@ -1,0 +1,118 @@
+#include "agent/bridge/life.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/text.h"
+
+enum { FILE_BYTES = 16 * 1024, SLACK_S = 60, START_FIELD = 22 };
+
+/* "" when it cannot be read. */
+static void read_file(const char *path, char out[FILE_BYTES])
+{
+	size_t len = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = 0;
+	while (fd >= 0 && len < FILE_BYTES - 1 &&
+		(n = read(fd, out + len, FILE_BYTES - 1 - len)) > 0) {
+		len += (size_t)n;
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	out[len] = '\0';
+}
+
+/* 0: it is in none of our namespaces. -1: it has ended. */
+static pid_t pid_of(int pidfd)
+{
+	char path[64];
+	char text[FILE_BYTES];
+	text_printf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	read_file(path, text);
+	const char *line = strstr(text, "\nPid:");
+	return line ? (pid_t)strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+}
+
+/* The first one of a pid namespace has the number 1 there. */
+static bool is_first(const char *status)
+{
+	const char *line = strstr(status, "\nNSpid:");
+	if (!line) {
+		return false;
+	}
+	line++;
+	size_t len = strcspn(line, "\n");
+	return len > 2 && line[len - 1] == '1' && line[len - 2] == '\t' &&
+		memchr(line, '\t', len - 2) != NULL;
+}
+
+static time_t parse_time(const char *text)
+{
+	struct tm parts = { .tm_isdst = 0 };
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+	time_t seconds = end ? timegm(&parts) : 0;
+	end = end ? end + strspn(end, ".0123456789") : "";
+	int hours;
+	int minutes;
+	if ((*end == '+' || *end == '-') && sscanf(end + 1, "%2d:%2d", &hours, &minutes) == 2) {
+		seconds += (*end == '+' ? -1 : 1) * (hours * 3600 + minutes * 60);
+	}
+	return seconds;
+}
+
+/* When the process was started, by the clock of now. */
+static time_t start_of(const char *stat)
+{
+	struct timespec boot;
+	const char *at = strrchr(stat, ')');
+	for (int field = 2; at && field < START_FIELD; field++) {
+		at = strchr(at + 1, ' ');
+	}
+	if (!at || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
+		return 0;
+	}
+	return time(NULL) - boot.tv_sec +
+		(time_t)(strtoull(at, NULL, 10) / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+int bridge_life_verify(
+	pid_t *ret_pid, int pidfd, const char *id, const char *started, struct err *err)
+{
+	char path[64];
+	char text[FILE_BYTES];
+	pid_t pid = pid_of(pidfd);
+	if (pid <= 0) {
+		return err_set(err, BERTH_FAILED,
+			pid < 0 ? "its first process has ended"
+				: "its first process is not in the agent's pid namespace");
+	}
+	text_printf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	read_file(path, text);
+	if (!strstr(text, id)) {
+		return err_set(err, BERTH_FAILED,
+			"process %d, which the runtime names, is in no control group of it: the "
+			"agent needs the pid namespace of the runtime",
+			(int)pid);
+	}
+	/*
+	 * A process that somebody has started in it later. The clock may have been set since: of
+	 * the first one of a namespace that does not matter.
+	 */
+	text_printf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	read_file(path, text);
+	time_t start = start_of(text);
+	text_printf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	read_file(path, text);
+	if (!is_first(text) && start > parse_time(started) + SLACK_S) {
+		return err_set(err, BERTH_FAILED,
+			"process %d, which the runtime names, is not its first one", (int)pid);
+	}
+	*ret_pid = pid;
+	return 0;
+}

@@ -1,0 +1,19 @@
+/*
+ * Whether a process is the first one of a container, as the container's runtime says: the runtime
+ * may lie, live in another pid namespace, or be late.
+ */
+#ifndef AGENT_BRIDGE_LIFE_H
+#define AGENT_BRIDGE_LIFE_H
+
+#include <sys/types.h>
+
+#include "lib/base/err.h"
+
+/*
+ * `started`: the container's, as RFC 3339 has it. 0 with the process's number in our namespace, or
+ * BERTH_FAILED. Reads files of the kernel alone, which wait for nobody.
+ */
+int bridge_life_verify(pid_t *ret_pid, int pidfd, const char *id, const char *started,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+
+#endif

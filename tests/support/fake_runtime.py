@@ -1,0 +1,125 @@
+"""A container runtime that does what a real one cannot be made to do: it lies, has no end, and says
+nothing. Its containers are processes in control groups that are named by their ids.
+"""
+
+import contextlib
+import json
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+
+from control_groups import ControlGroup
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Container:
+    """A process that sleeps, and its word."""
+
+    def __init__(self, group, name, labels, number):
+        self.id = f"{number:064x}"
+        self.name, self.labels = name, labels
+        self.folder = group.folder / self.id
+        self.folder.mkdir()
+        self.process = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+        (self.folder / "cgroup.procs").write_text(str(self.process.pid))
+        self.pid = self.process.pid  # as the runtime says
+        self.running = True
+        self.more = {}
+
+    def entry(self):
+        return {"Id": self.id, "Names": [f"/{self.name}"], "State": "running",
+            "Status": "Up 1 second", "Labels": {}}
+
+    def inspection(self):
+        return {"Id": self.id, "Name": f"/{self.name}",
+            "State": {"Status": "running" if self.running else "exited", "Running": self.running,
+                "Paused": False, "Pid": self.pid if self.running else 0,
+                "StartedAt": "2030-01-01T00:00:00Z"},
+            "Config": {"Image": "image", "Hostname": "inside", "Labels": self.labels, "Env": []},
+            "HostConfig": {"NetworkMode": "host"},
+            "NetworkSettings": {"Ports": {}, "Networks": {}}, **self.more}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class FakeRuntime:
+    """`answers` replaces what is answered to a path that matches a pattern: a function that writes
+    to the connection as it likes."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.group = ControlGroup("freezer")
+        self.containers = {}
+        self.answers = {}
+        self.requests = []
+        self.streams = []
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(str(self.path))
+        self.server.listen(16)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client = self.server.accept()[0]
+                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        with contextlib.suppress(OSError, ValueError), client, client.makefile("rb") as lines:
+            while line := lines.readline():
+                while lines.readline() not in (b"\r\n", b""):
+                    pass
+                self.requests.append(line.decode().strip())
+                path = line.split()[1].decode()
+                for pattern, answer in list(self.answers.items()):
+                    if re.match(pattern, path):
+                        answer(client)
+                        break
+                else:
+                    self.answer(client, path)
+
+    def answer(self, client, path):
+        if path.startswith("/events"):
+            client.sendall(HEAD)
+            self.streams.append(client)
+            threading.Event().wait()
+        elif path == "/containers/json":
+            self.reply(client, [one.entry() for one in self.containers.values() if one.running])
+        else:
+            one = self.containers.get(path.split("/")[2])
+            self.reply(client, one.inspection() if one else {"message": "no such container"},
+                "200 OK" if one else "404 Not Found")
+
+    @staticmethod
+    def reply(client, content, status="200 OK"):
+        body = json.dumps(content).encode()
+        client.sendall(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    def event(self, action, container, **attributes):
+        text = json.dumps({"Type": "container", "Action": action,
+            "Actor": {"ID": container.id, "Attributes": attributes}}).encode() + b"\n"
+        for stream in self.streams:
+            with contextlib.suppress(OSError):
+                stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+
+    def run(self, name, labels):
+        one = Container(self.group, name, labels, len(self.containers) + 0xabc0)
+        self.containers[one.id] = one
+        self.event("start", one)
+        return one
+
+    def end(self):
+        self.server.close()
+        for one in self.containers.values():
+            one.kill()
+        for one in self.containers.values():
+            for _ in range(1000):
+                with contextlib.suppress(OSError):
+                    one.folder.rmdir()
+                    break
+        self.group.end()
