@@ -361,7 +361,8 @@ static int stop_signal(const struct bridge_guest *guest)
 
 void bridge_guest_on_signal(struct bridge_guest *guest, unsigned number)
 {
-	bool ends = number == 0 || number == SIGTERM || number == SIGKILL ||
+	/* Podman does not say which one it was: the kernel reports the end, if there is one. */
+	bool ends = number == SIGTERM || number == SIGKILL ||
 		number == (unsigned)stop_signal(guest);
 	if (guest->life != ALIVE || !ends) {
 		return;

@@ -225,8 +225,8 @@ static const char *first_port(const struct reading *reading)
 
 static void read_check(const struct reading *reading, const char *name)
 {
-	static const char *const keys[] = { "interval", "timeout", "rise", "fall",
-		"expect_status" };
+	static const char *const keys[] = { "interval", "timeout", "rise", "fall" };
+	const char *own_key; /* of its type alone */
 	struct bridge_place place;
 	struct err err = ERR_INIT;
 	char label[KEY_BYTES];
@@ -234,8 +234,12 @@ static void read_check(const struct reading *reading, const char *name)
 	const char *port = find_part(reading, "check", name, "port");
 	const char *path = find_part(reading, "check", name, "path");
 	port = port ? port : first_port(reading);
-	if (!type || (strcmp(type, "http") != 0 && strcmp(type, "tcp") != 0)) {
-		err_set(&err, BERTH_INVALID_RECORD, "check %s needs a type: http or tcp", name);
+	bool known = type &&
+		(strcmp(type, "http") == 0 || strcmp(type, "tcp") == 0 ||
+			strcmp(type, "grpc") == 0);
+	if (!known) {
+		err_set(&err, BERTH_INVALID_RECORD, "check %s needs a type: http, tcp or grpc",
+			name);
 	} else if (!port) {
 		err_set(&err, BERTH_INVALID_RECORD, "check %s has no port", name);
 	} else if (path && *path != '/') {
@@ -254,6 +258,14 @@ static void read_check(const struct reading *reading, const char *name)
 		text_printf(label, sizeof(label), "check.%s.%s", name, keys[i]);
 		(void)set(reading, CONFIG_CHECK, label, keys[i],
 			find_part(reading, "check", name, keys[i]));
+	}
+	own_key = strcmp(type, "http") == 0 ? "expect_status"
+		: strcmp(type, "grpc") == 0 ? "service"
+					    : NULL;
+	if (own_key) {
+		text_printf(label, sizeof(label), "check.%s.%s", name, own_key);
+		(void)set(reading, CONFIG_CHECK, label, own_key,
+			find_part(reading, "check", name, own_key));
 	}
 }
 
@@ -319,7 +331,7 @@ static bool is_known(const char *key)
 	static const char *const of_endpoints[] = { "port", "protocol", "api", "scope",
 		"address_type", "address" };
 	static const char *const of_checks[] = { "type", "port", "path", "interval", "timeout",
-		"rise", "fall", "expect_status" };
+		"rise", "fall", "expect_status", "service" };
 	char name[NAME_BYTES];
 	const char *rest = "";
 	bool known = strncmp(key, "attribute.", strlen("attribute.")) == 0;

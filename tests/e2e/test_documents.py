@@ -33,6 +33,8 @@ FATES = {
     ("docs/FOLLOW.md", "json"): "test_every_json_is_json",
     ("docs/FOLLOW.md", "yaml"): "tests/more/test_prometheus.py",
     ("docs/FOLLOW.md", "sh"): "tests/e2e/test_output_recipes.py",
+    ("docs/MIGRATING.md", "ini"): "test_every_configuration_is_good",
+    ("docs/MIGRATING.md", "yaml"): "compose files with Registrator, and without it",
     ("docs/PROTOCOL.md", "json"): "test_every_json_is_json",
     ("docs/PROTOCOL.md", "sh"): "tests/e2e/test_lookups_documented.py",
     ("docs/PROTOCOL.md", "python"): "tests/e2e/test_lookups_documented.py",

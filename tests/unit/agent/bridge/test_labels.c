@@ -167,8 +167,12 @@ ParameterizedTestParameters(labels, describe)
 		{ "berth.path=/s/web|" ENDPOINT "|berth.check.a.type=tcp|berth.check.a.port=81",
 			"80:8080 81:8081", "berth",
 			"/s/web http tcp 192.0.2.7:8080, check 192.0.2.7:8081" },
+		{ "berth.path=/s/web|" ENDPOINT
+		  "|berth.check.a.type=grpc|berth.check.a.service=shop.v1.Shop",
+			"80:8080", "berth",
+			"/s/web http tcp 192.0.2.7:8080, check 192.0.2.7:8080" },
 		{ "berth.path=/s/web|" ENDPOINT "|berth.check.a.type=command", "80:8080", "berth",
-			"/s/web ? check a needs a type: http or tcp" },
+			"/s/web ? check a needs a type: http, tcp or grpc" },
 		/* other values */
 		{ "berth.path=/s/web|berth.attribute.colour=${HOME}", "", "berth",
 			"/s/web colour=${HOME}" },
