@@ -11,11 +11,11 @@ import subprocess
 import sys
 import unittest
 
-from berth import service_record, wait_until
+from berth import amount, service_record, wait_until
 from hosting import WEB, BridgeTest
 from lifecycle import Shared
 
-RECORDS = 600  # more than a look has time for
+RECORDS = amount(600)  # more than a look has time for
 OWNER = """
 import fcntl, os, struct, sys
 record, held = sys.stdin.readline(), []
