@@ -152,6 +152,8 @@ uint64_t announce_former_session(const struct announce *announce);
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);
+/* In on_write(): the write replaces a record of ours, or of a predecessor that its mark proves. */
+bool announce_writes_over_own(const struct announce *announce);
 /*
  * The wish is fulfilled: registered when UP, no record of ours when DOWN, any of our records or
  * none when KEEP. An

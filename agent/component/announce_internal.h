@@ -30,6 +30,7 @@ struct announce {
 	struct announce_wanted wanted;
 	struct announce_seen seen;
 
+	bool over_own;    /* the write replaces a record of ours, or of a predecessor */
 	bool looked;      /* the node was seen, or its absence was, or we wrote */
 	bool accepted;    /* the data wanted now were there once: others may change a shared node */
 	bool has_written; /* or found, or a predecessor may have */

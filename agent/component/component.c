@@ -193,6 +193,9 @@ void component_set_outcome(struct component *component, bool known, const json_t
 static bool on_write(void *context)
 {
 	struct component *component = context;
+	if (component_ramp_yields(component)) {
+		return false;
+	}
 	return component->environment.on_write(component->environment.context, component);
 }
 

@@ -76,6 +76,14 @@ struct component {
 	struct check_damping damping;
 	bool damped; /* out, with a high penalty, and on_transition knows it */
 	struct timer damping_timer;
+	/*
+	 * slow_start. The first record of a new component may turn out to be a predecessor's, which
+	 * had its whole weight: then there is none.
+	 */
+	int64_t ramp_began_ms; /* clock_monotonic_ms(), 0: it has its whole weight */
+	bool ramp_is_first;
+	bool ramp_yielded; /* a write waits for the wish with the whole weight */
+	struct timer ramp_timer;
 	struct timer linger_timer;
 	struct component_siblings
 		*siblings; /* with keep_last, from the failure of a registered component on */
@@ -95,6 +103,8 @@ void component_transition(struct component *component, const char *kind, const c
 void component_wish_init(struct component *component, const json_t *saved);
 void component_wish_finish(struct component *component);
 void component_wish_save(const struct component *component, json_t *saved);
+/* A write would lower the weight of a predecessor's record: it waits for another wish. */
+bool component_ramp_yields(struct component *component);
 /* Decides the wish anew. Call it when anything that it depends on may have changed. */
 void component_reconsider(struct component *component);
 

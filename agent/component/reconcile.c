@@ -316,6 +316,9 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.expected = announce->seen.stat,
 		.on_parent = on_parent,
 	};
+	announce->over_own = rewrite ||
+		(action == ANNOUNCE_DO_TAKE_OVER &&
+			announce_proof_of(&announce->wanted, &announce->seen) == ANNOUNCE_PROVEN);
 	if (announce->options.on_write && !announce->options.on_write(announce->options.context)) {
 		announce->put_off = true;
 		return;
@@ -412,6 +415,11 @@ static bool is_quiet(const struct announce *announce)
 	return announce->state == ANNOUNCE_FAILED ||
 		(announce->doing == ANNOUNCE_DO_REMOVE &&
 			announce->seen.node == ANNOUNCE_NODE_EMPTY);
+}
+
+bool announce_writes_over_own(const struct announce *announce)
+{
+	return announce->over_own;
 }
 
 void announce_noted(struct announce *announce)

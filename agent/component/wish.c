@@ -4,10 +4,12 @@
  */
 #include "agent/component/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "agent/base/allocate.h"
+#include "agent/component/ramp.h"
 #include "agent/component/verdict.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
@@ -182,6 +184,66 @@ static void count_failure(
 	}
 }
 
+/* ---- slow_start ---- */
+
+static void begin_ramp(struct component *component, int64_t now)
+{
+	bool is_first = component->condition == COMPONENT_NEW;
+	if (component->config->slow_start_ms > 0 &&
+		!(is_first && announce_registered(component->announce))) {
+		component->ramp_began_ms = now;
+		component->ramp_is_first = is_first;
+	}
+}
+
+/* Into the record; and the timer waits for the next step. */
+static int set_weight(struct component *component, struct record *record)
+{
+	char text[16];
+	int64_t next_ms;
+	int64_t passed_ms = clock_monotonic_ms() - component->ramp_began_ms;
+	timer_stop(&component->ramp_timer);
+	if (component->ramp_began_ms == 0) {
+		return 0;
+	}
+	int weight = ramp_weight(config_component_weight(component->config),
+		component->config->slow_start_ms, passed_ms, &next_ms);
+	if (next_ms < 0) {
+		component->ramp_began_ms = 0;
+		return 0;
+	}
+	timer_start(&component->ramp_timer, next_ms - passed_ms);
+	snprintf(text, sizeof(text), "%d", weight);
+	return record_set_text(record, "weight", text);
+}
+
+bool component_ramp_yields(struct component *component)
+{
+	if (component->ramp_began_ms == 0 || !component->ramp_is_first) {
+		return false;
+	}
+	component->ramp_is_first = false;
+	if (!announce_writes_over_own(component->announce)) {
+		return false;
+	}
+	/* Not from here: the announcement is about to write. */
+	component->ramp_began_ms = 0;
+	component->ramp_yielded = true;
+	timer_start(&component->ramp_timer, 0);
+	return true;
+}
+
+static void on_ramp_timer(void *context)
+{
+	struct component *component = context;
+	bool yielded = component->ramp_yielded;
+	component->ramp_yielded = false;
+	component_reconsider(component);
+	if (yielded) {
+		announce_noted(component->announce);
+	}
+}
+
 static void decide(struct component *component, struct component_verdict *verdict)
 {
 	int64_t now = clock_monotonic_ms();
@@ -199,7 +261,13 @@ static void decide(struct component *component, struct component_verdict *verdic
 	}
 	/* A new component that fails has never been in, and its failure is not flapping. */
 	if (component->condition != COMPONENT_NEW || next != COMPONENT_FAILED) {
+		if (next == COMPONENT_IN && !wants_record(component->condition)) {
+			begin_ramp(component, now);
+		}
 		component->condition = next;
+	}
+	if (!wants_record(next)) {
+		component->ramp_began_ms = 0;
 	}
 	verdict->wish = wants_record(next) ? ANNOUNCE_UP : ANNOUNCE_DOWN;
 }
@@ -232,6 +300,7 @@ static void wish(
 	}
 	struct dialect_nodes nodes = { 0 };
 	if (record) {
+		(void)!allocated_code(set_weight(component, record));
 		const struct dialect_instance instance = {
 			.type = DIALECT_YARN,
 			.name = config_component_label(component->config),
@@ -282,6 +351,10 @@ void component_wish_save(const struct component *component, json_t *saved)
 {
 	json_object_set_new(saved, "condition", json_string(condition_names[component->condition]));
 	json_object_set_new(saved, "damped", json_boolean(component->damped));
+	if (component->ramp_began_ms > 0) {
+		json_object_set_new(saved, "slow_start_ms",
+			json_integer(clock_monotonic_ms() - component->ramp_began_ms));
+	}
 	json_object_set_new(
 		saved, "damping", damping_save(&component->damping, clock_monotonic_ms()));
 }
@@ -299,10 +372,17 @@ void component_wish_init(struct component *component, const json_t *saved)
 	}
 	timer_init(&component->damping_timer, component->environment.loop, "damping",
 		on_damping_timer, component);
+	timer_init(&component->ramp_timer, component->environment.loop, "slow_start", on_ramp_timer,
+		component);
+	const json_t *passed_ms = json_object_get(saved, "slow_start_ms");
+	if (json_is_integer(passed_ms) && component->config->slow_start_ms > 0) {
+		component->ramp_began_ms = clock_monotonic_ms() - json_integer_value(passed_ms);
+	}
 }
 
 void component_wish_finish(struct component *component)
 {
 	timer_stop(&component->damping_timer);
+	timer_stop(&component->ramp_timer);
 	component_siblings_destroy(component->siblings);
 }

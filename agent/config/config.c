@@ -219,6 +219,20 @@ const char *config_component_label(const struct config_component *component)
 	return *component->name ? component->name : component->component_name;
 }
 
+int config_component_weight(const struct config_component *component)
+{
+	for (size_t i = 0; i < component->attribute_count; i++) {
+		const struct config_name_value *attribute = &component->attributes[i];
+		if (strcmp(attribute->name, "weight") == 0) {
+			size_t digits = strspn(attribute->value, "0123456789");
+			return digits > 0 && digits < 6 && !attribute->value[digits]
+				? atoi(attribute->value)
+				: 1;
+		}
+	}
+	return 1;
+}
+
 /* The listener of this name; NULL when there is none. */
 static const struct config_listen *find_listen(const struct config *config, const char *name)
 {

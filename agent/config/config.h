@@ -226,6 +226,7 @@ struct config_component {
 	int64_t damping_half_life_ms; /* default 60 s */
 	bool keep_last;
 	bool publish_health;
+	int64_t slow_start_ms; /* 0: none; else attribute.weight is 2 at least */
 	char *on_change;
 	char **on_change_argv; /* NULL: none */
 };
@@ -592,6 +593,8 @@ void config_print_summary(const struct config *config, FILE *stream);
  * has none. Borrowed.
  */
 const char *config_component_label(const struct config_component *component);
+/* attribute.weight; 1 without. */
+int config_component_weight(const struct config_component *component);
 
 /* The [registry NAME] that the path is in; NULL: it is in none. */
 const struct config_registry *config_further_at(const struct config *config, const char *path);

@@ -90,6 +90,11 @@ const struct config_option config_component_options[] = {
 			"other component of the instance holds a record." },
 	{ "publish_health", BOOLEAN(component, publish_health), .fallback = "no",
 		.help = "Keep the attribute berth:health (passing or warning) in the record." },
+	{ "slow_start", DURATION(component, slow_start_ms, 0, HOURS(24)), .fallback = "0s",
+		.help = "After the component has come up, its attribute.weight, which has to be 2 "
+			"at least, grows from 1 to its value in this time, in eight steps at most. "
+			"Not when a session was lost, the agent was upgraded, or it finds its own "
+			"record. For balancers that have no slow start of their own." },
 	{ "on_change", COMMAND(component, on_change, on_change_argv), .automatic = "none",
 		.example = "/usr/local/bin/announce-state",
 		.help = "Run after each change of the component's state, with BERTH_COMPONENT, "

@@ -355,6 +355,10 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 			"damping_reuse (%g) must be less than damping_suppress (%g)",
 			component->damping_reuse, component->damping_suppress);
 	}
+	if (component->slow_start_ms > 0 && config_component_weight(component) < 2) {
+		config_report(builder, section, config_section_find(section, "slow_start"),
+			"`slow_start` needs `attribute.weight`, of 2 at least, which it grows to");
+	}
 	config_warn_of_command(builder, section, "on_change", component->on_change_argv);
 }
 

@@ -33,6 +33,7 @@ static const struct {
 	{ CONFIG_COMPONENT, "id", 0, 1024 },
 	{ CONFIG_COMPONENT, "description", 0, 1024 },
 	{ CONFIG_COMPONENT, "damping_half_life", 10, HOURS(168) },
+	{ CONFIG_COMPONENT, "slow_start", 0, HOURS(24) },
 	{ CONFIG_ENDPOINT, "api", 0, 512 },
 	{ CONFIG_ENDPOINT, "protocol", 0, 64 },
 	{ CONFIG_ENDPOINT, "address_type", 0, 64 },
