@@ -38,21 +38,28 @@ int convert_file(enum convert_from from, const char *path, FILE *out, struct err
 	}
 	fprintf(out, "; Made from %s. Check it with berthd -t.\n", path);
 	int code = from == CONVERT_REGISTRAR ? convert_registrar(json, out, err)
-					     : convert_nerve(json, out, err);
+		: from == CONVERT_NERVE      ? convert_nerve(json, out, err)
+					     : convert_consul(json, out, err);
 	json_decref(json);
 	return code ? err_wrap(err, "%s", path) : 0;
 }
 
 int verb_convert(struct cli *cli)
 {
+	static const char *const programs[] = { [CONVERT_REGISTRAR] = "registrar",
+		[CONVERT_NERVE] = "nerve",
+		[CONVERT_CONSUL] = "consul" };
 	const char *name = cli->options.operands[0];
-	bool is_registrar = strcmp(name, "registrar") == 0;
-	if (!is_registrar && strcmp(name, "nerve") != 0) {
-		return output_usage("convert: the program is registrar or nerve, not %s", name);
+	unsigned from = 0;
+	while (from < 3 && strcmp(name, programs[from]) != 0) {
+		from++;
+	}
+	if (from == 3) {
+		return output_usage(
+			"convert: the program is registrar, nerve or consul, not %s", name);
 	}
 	struct err err = ERR_INIT;
-	if (convert_file(is_registrar ? CONVERT_REGISTRAR : CONVERT_NERVE, cli->options.operands[1],
-		    stdout, &err)) {
+	if (convert_file((enum convert_from)from, cli->options.operands[1], stdout, &err)) {
 		return output_error("%s", err.msg);
 	}
 	return 0;

@@ -1,5 +1,6 @@
 /*
- * Configurations of other programs as berth.ini: Registrar's file, and nerve's file of a service.
+ * Configurations of other programs as berth.ini: Registrar's file, nerve's file of a service,
+ * and Consul's definitions of services.
  * Every key has its counterpart in the output, or a comment that names it and gives the reason.
  */
 #ifndef CLI_CONVERT_H
@@ -9,7 +10,7 @@
 
 #include "lib/base/err.h"
 
-enum convert_from { CONVERT_REGISTRAR, CONVERT_NERVE };
+enum convert_from { CONVERT_REGISTRAR, CONVERT_NERVE, CONVERT_CONSUL };
 
 /*
  * Writes the INI text for the JSON file `path`. BERTH_FAILED when it cannot be read, is not JSON,

@@ -106,10 +106,9 @@ static void write_check(FILE *out, const json_t *check, size_t number, const cha
 	static const char *const used_by_tcp[] = { "type", "uri", "timeout", "rise", "fall", "host",
 		"port", "name", NULL };
 	static const char *const used_by_http[] = { "type", "uri", "timeout", "rise", "fall",
-		"host", "port", "name", "headers", NULL };
+		"host", "port", "name", "headers", "ssl", "ssl_verify", NULL };
 	static const struct convert_drop drops[] = {
 		{ "expect", "the body is compared by `match`, a line at a time" },
-		{ "ssl", "a check speaks plain HTTP; use a command such as curl" },
 		{ "open_timeout", "`timeout` is that of the whole run" },
 		{ "read_timeout", "`timeout` is that of the whole run" },
 		{ "ssl_timeout", "`timeout` is that of the whole run" },
@@ -121,17 +120,22 @@ static void write_check(FILE *out, const json_t *check, size_t number, const cha
 		convert_write_dropped(out, "checks", "one is neither http nor tcp; use a command");
 		return;
 	}
+	bool tls = http && json_is_true(json_object_get(check, "ssl"));
+	const char *scheme = tls ? "https://" : http ? "http://" : "";
 	const char *uri = text_of(check, "uri");
 	const char *target = text_of(check, "host");
 	char value[512];
 	(void)convert_number(check, "port", &port);
-	snprintf(value, sizeof(value), "%s%s:%.0f%s", http ? "http://" : "", target ? target : host,
-		port, http ? (uri ? uri : "/") : "");
+	snprintf(value, sizeof(value), "%s%s:%.0f%s", scheme, target ? target : host, port,
+		http ? (uri ? uri : "/") : "");
 	fprintf(out, "\n[check check-%zu]\ntype = %s\n", number, type);
 	convert_write_text(out, "target", value);
 	fprintf(out, "interval = %.0fms\ntimeout = %.0fms\nrise = %.0f\nfall = %.0f\n",
 		interval * 1000, seconds_of(check, "timeout", 0.1) * 1000,
 		seconds_of(check, "rise", 1), seconds_of(check, "fall", 1));
+	if (tls && json_is_false(json_object_get(check, "ssl_verify"))) {
+		fputs("tls_verify = no\n", out);
+	}
 	if (http) {
 		write_headers(out, json_object_get(check, "headers"));
 	}

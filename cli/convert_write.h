@@ -28,6 +28,7 @@ bool convert_number(const json_t *object, const char *name, double *ret_number);
 void convert_label(char *out, size_t size, const char *text);
 
 int convert_registrar(const json_t *json, FILE *out, struct err *err) ERR_REQUIRED(3);
+int convert_consul(const json_t *json, FILE *out, struct err *err) ERR_REQUIRED(3);
 int convert_nerve(const json_t *json, FILE *out, struct err *err) ERR_REQUIRED(3);
 
 #endif

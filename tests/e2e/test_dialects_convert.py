@@ -141,7 +141,7 @@ class ConvertTest(AgentTest):
             self.assertEqual((own.stdout, own.stderr), (tool.stdout, tool.stderr))
 
     def test_programs_that_nobody_converts_are_a_mistake(self):
-        for arguments in (["consul", "/dev/null"], ["registrar"]):
+        for arguments in (["eureka", "/dev/null"], ["registrar"]):
             result = subprocess.run([BUILD / "berth", "convert", *arguments], capture_output=True,
                 text=True, check=False)
             self.assertEqual(result.returncode, 2)
@@ -155,7 +155,7 @@ class ConvertTest(AgentTest):
                 "zk_path": "/nerve/services/web/services", "check_interval": 2, "weight": 2,
                 "labels": {"zone": "a"},
                 "checks": [{"type": "http", "uri": "/health", "timeout": 0.2, "rise": 3, "fall": 2,
-                    "ssl": True}, {"type": "redis"}],
+                    "ssl": True, "ssl_verify": False}, {"type": "redis"}],
                 "node_type": "ephemeral_sequential",
             },
             "nerve",
@@ -163,17 +163,61 @@ class ConvertTest(AgentTest):
         self.assert_good(text)
         for line in (
             "path = /nerve/services/web/services", "weight = 2", "labels.zone = a",
-            "target = http://1.2.3.4:3000/health",
+            "target = https://1.2.3.4:3000/health", "tls_verify = no",
             "interval = 2000ms", "timeout = 200ms", "rise = 3", "fall = 2",
         ):
             self.assertIn(f"\n{line}\n", text)
-        for key in ("node_type", "checks.ssl", "checks"):
+        for key in ("node_type", "checks"):
             self.assertRegex(text, rf"\n; dropped: {re.escape(key)}: .+\n")
         self.run_converted(re.sub(r"(?s)\[check .*", "", text))
         record = next((self.folder / "registry/nerve/services/web/services").glob(
             "b44c74d6_*/_record"))
         self.assertEqual(record.read_text(),
             '{"host":"1.2.3.4","port":3000,"name":"b44c74d6","weight":2,"labels":{"zone":"a"}}')
+
+    def test_services_of_consul(self):
+        text = self.converted({"services": [{
+            "ID": "web-1", "name": "Web", "port": 8080, "address": "192.0.2.1", "tags": ["a", "b"],
+            "meta": {"version": "1.2", "odd key": "x"}, "weights": {"passing": 3, "warning": 1},
+            "enable_tag_override": False, "token": "secret",
+            "checks": [
+                {"http": "https://localhost:8443/health", "interval": "1m30s", "timeout": "500ms",
+                    "method": "PUT", "header": {"X-Key": ["v"], "Two": ["a", "b"]}, "body": "{}",
+                    "TLSSkipVerify": True, "tls_server_name": "www.example.org",
+                    "success_before_passing": 3, "failures_before_critical": 2,
+                    "DeregisterCriticalServiceAfter": "90m"},
+                {"grpc": "127.0.0.1:9000/app.Greeter", "grpc_use_tls": True, "interval": "5s",
+                    "tls_skip_verify": True},
+                {"grpc": "127.0.0.1:9000", "interval": "5s"},
+                {"tcp": "localhost:22", "interval": "10s", "status": "passing"},
+                {"args": ["sh", "-c", "echo it's $HOME"], "interval": "10s", "notes": "x"},
+                {"ttl": "30s"},
+                {"alias_service": "db"}, {"docker_container_id": "x", "args": ["y"]},
+            ],
+        }, {"name": "batch", "check": {"script": "test -e /tmp", "interval": "10s"}}],
+            "checks": [{"args": ["df"]}], "datacenter": "x"}, "consul")
+        self.assert_good(text)
+        for line in (
+            "[component web-1]", "service_class = web", "attribute.tags = a,b",
+            "attribute.version = 1.2", "attribute.weight = 3", "address = 192.0.2.1:8080",
+            "[check web-1-1]", "target = https://localhost:8443/health", "interval = 90000ms",
+            "timeout = 500ms", "method = PUT", "header.X-Key = v", "body = {}", "tls_verify = no",
+            "tls_server_name = www.example.org", "rise = 3", "fall = 2", "warning_status = 429",
+            "type = grpc", "target = 127.0.0.1:9000", "service = app.Greeter", "tls = yes",
+            "type = tcp", "initial = passing", "command = 'sh' '-c' 'echo it'\\''s $$HOME'",
+            "warning_status = 1", "type = ttl", "interval = 30000ms", "[component batch-2]",
+            "command = test -e /tmp", "shell = yes",
+        ):
+            self.assertIn(f"\n{line}\n", text)
+        for key in ("meta", "token", "enable_tag_override", "checks.header", "checks.notes",
+                "checks.deregister_critical_service_after", "checks.disable_redirects", "checks",
+                "datacenter", "port"):
+            self.assertRegex(text, rf"\n; dropped: {re.escape(key)}: .+\n")
+        for document, words in (({}, "defines no service"), ({"service": {}}, "`name`"),
+                ({"service": {"name": "--"}}, "has no letter")):
+            result = self.convert(document, "consul")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(words, result.stderr)
 
 
 if __name__ == "__main__":

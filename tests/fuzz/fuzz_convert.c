@@ -1,8 +1,8 @@
 /* LINK: $(CONVERTERS) */
 /*
- * Configurations of Registrar and nerve: any JSON becomes INI lines or is refused with a reason;
- * each line is a comment, a section, or a key with its value, so that no value makes a line of its
- * own; and the agent's reader takes the text or refuses it with reasons.
+ * Configurations of Registrar, nerve and Consul: any JSON becomes INI lines or is refused with a
+ * reason; each line is a comment, a section, or a key with its value, so that no value makes a line
+ * of its own; and the agent's reader takes the text or refuses it with reasons.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -20,22 +20,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static void check_line(const char *line)
 {
 	static const char *const sections[] = { "[agent]", "[registry]", "[component]",
-		"[endpoint service]", "[dialect binder]", "[dialect nerve]", "[check " };
+		"[endpoint service]", "[dialect binder]", "[dialect nerve]", "[check ",
+		"[component ", "[endpoint " };
 	if (*line == '\0' || *line == ';') {
 		return;
 	}
 	if (*line == '[') {
 		size_t i = 0;
-		while (i < 7 && strncmp(line, sections[i], strlen(sections[i])) != 0) {
+		while (i < 9 && strncmp(line, sections[i], strlen(sections[i])) != 0) {
 			i++;
 		}
-		assert(i < 7);
+		assert(i < 9);
 		return;
 	}
 	const char *equals = strstr(line, " = ");
 	assert(equals && equals != line);
 	if (strncmp(line, "labels.", 7) != 0 && strncmp(line, "header.", 7) != 0 &&
-		strncmp(line, "attribute.weight = ", 19) != 0) {
+		strncmp(line, "attribute.", 10) != 0) {
 		static const char key[] = "abcdefghijklmnopqrstuvwxyz_";
 		assert(line + strspn(line, key) == equals);
 	}
@@ -82,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (json) {
 		convert(json, convert_registrar);
 		convert(json, convert_nerve);
+		convert(json, convert_consul);
 	}
 	json_decref(json);
 	return 0;

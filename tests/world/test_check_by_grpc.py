@@ -4,6 +4,8 @@ grpc_health_probe he needs a program more in the image, and odd servers hold it 
 Source: consul #3073, kubernetes #21493, nomad #4251, registrator #665 (gRPC health)
 """
 
+import os
+import pathlib
 import time
 import unittest
 
@@ -15,6 +17,7 @@ from h2_server import (END_HEADERS, END_STREAM, GOAWAY, PING, RST_STREAM, SETTIN
 SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = (message(b"\x08" + bytes((status,)))
     for status in (1, 2, 0, 3))
 GREAT = b"x" * 16000
+SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "."))
 
 
 def sends(*frames):
@@ -107,6 +110,19 @@ class Grpc(AgentTest):
             last = agent.check_named(name)["last"]
             self.assertEqual(last["verdict"], "failing", last)
             self.assertIn("name the port of a gRPC server, or set tls = yes", last["detail"])
+
+    def test_the_template_of_deploy_registers_a_server_that_serves(self):
+        server = H2Server(sends(head(), SERVING, trailers(0)))
+        self.addCleanup(server.close)
+        agent = self.agent()
+        text = (SOURCE / "deploy" / "grpc.ini").read_text().replace(
+            "127.0.0.1:50051", f"127.0.0.1:{server.port}")
+        agent.config.write_text(agent.config.read_text() + text)
+        verdict = agent.verdict("--strict")
+        self.assertEqual(verdict.returncode, 0, verdict.stderr)
+        agent.start().wait_state("registered")
+        record = agent.get(f"/v1/resolve{agent.status()['components'][0]['path']}").json
+        self.assertEqual((record["external"][0]["protocol"], record["weight"]), ("grpc", "1"))
 
     def test_a_state_follows_the_servers(self):
         serves = [True]

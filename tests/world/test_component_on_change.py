@@ -57,9 +57,9 @@ class OnChange(AgentTest):
     def test_of_many_changes_the_last_one_is_told_one_run_at_a_time(self):
         agent = self.hooked().start()
         agent.wait_state("registered")
-        for _ in range(amount(50)):
-            self.assertEqual(berth("-s", agent.socket, "drain").returncode, 0)
-            self.assertEqual(berth("-s", agent.socket, "undrain").returncode, 0)
+        for _ in range(amount(500)):
+            for method in ("POST", "DELETE"):
+                self.assertEqual(agent.request(method, "/v1/agent/drain").status, 204)
         berth("-s", agent.socket, "drain", "--wait")
         wait_until(lambda: self.hook_state(agent)["state"] == "idle"
             and self.states()[-1:] == ["withdrawn"], "the last state is told")
