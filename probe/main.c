@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/close_files.h"
 #include "lib/looker/wire.h"
 #include "lib/probe/protocol.h"
@@ -20,7 +21,7 @@
 #include "probe/blob.h"
 #include "probe/transfer.h"
 
-enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000 };
+enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000, TRIM_MS = 1000 };
 
 static struct wire wire;
 
@@ -101,6 +102,17 @@ static void flush(void)
 	}
 }
 
+/* Each connection has pages of its own, and a burst of them would stay for good. */
+static void trim(void)
+{
+	static int64_t trimmed_ms;
+	int64_t now = clock_monotonic_ms();
+	if (now - trimmed_ms >= TRIM_MS) {
+		trimmed_ms = now;
+		memory_trim();
+	}
+}
+
 static _Noreturn void serve(void)
 {
 	for (;;) {
@@ -113,6 +125,7 @@ static _Noreturn void serve(void)
 		}
 		transfer_go_on();
 		flush();
+		trim();
 	}
 }
 
