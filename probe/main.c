@@ -21,7 +21,7 @@
 #include "probe/blob.h"
 #include "probe/transfer.h"
 
-enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000, TRIM_MS = 1000 };
+enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000, TRIM_MS = 200 };
 
 static struct wire wire;
 

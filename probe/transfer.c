@@ -16,7 +16,7 @@ enum {
 	HEAD_MAX_BYTES = 64 * 1024, /* header fields and trailers that are read at all */
 	REST_MAX_BYTES = 64 * 1024, /* behind the verdict */
 	RESTS_MAX = 64,             /* transfers that read on; the oldest gives way */
-	READ_BYTES = 16 * 1024
+	READ_BYTES = 4 * 1024
 };
 
 struct transfer {
@@ -390,7 +390,7 @@ void transfer_start(struct wire_frame *frame)
 	const char *path = wire_get_text(frame);
 	const char *fields = wire_get_text(frame);
 	const char *body = wire_get_text(frame);
-	buffer_init(&transfer->sent, READ_BYTES);
+	buffer_init(&transfer->sent, PROBE_FIELDS_BYTES);
 	buffer_init(&transfer->head, PROBE_FIELDS_BYTES);
 	buffer_init(&transfer->body, PROBE_BODY_BYTES);
 	transfer->name = memory_text(name, strlen(name));
