@@ -68,7 +68,8 @@ static int64_t pause_ms(unsigned failures)
 	unsigned doublings = failures < 8 ? failures : 8;
 	int64_t ms = (int64_t)FIRST_PAUSE_MS << doublings;
 	ms = ms < LAST_PAUSE_MS ? ms : LAST_PAUSE_MS;
-	return ms / 2 + (int64_t)(random_unit() * (double)(ms / 2));
+	double half_ms = (double)ms / 2;
+	return (int64_t)(half_ms + random_unit() * half_ms);
 }
 
 /* ---- state ---- */
