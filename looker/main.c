@@ -1,6 +1,7 @@
 /*
- * berth-looker: looks below directories that strangers can open, for an agent (lib/looker/child.h).
- * It has no descriptor but its socket and what it opens itself, and lives in a cage.
+ * berth-looker: works below directories that strangers can open, for another process
+ * (lib/looker/child.h): it looks into containers' directories for an agent, in a cage, or does the
+ * file calls of a dir: registry. It has no descriptor but its socket and what it opens itself.
  */
 #include <limits.h>
 #include <poll.h>
@@ -18,7 +19,9 @@
 #include "lib/looker/wire.h"
 #include "lib/program/memory.h"
 #include "lib/sandbox/sandbox.h"
+#include "lib/registry/dir/remote.h"
 #include "looker/looks.h"
+#include "looker/registry.h"
 
 enum { AGENT_FD = 3, MEMORY_MIB = 128, RETRY_MS = 1000 };
 
@@ -81,7 +84,13 @@ static struct looks *answer_all(struct looks *looks)
 	size_t used = 0;
 	int got;
 	while ((got = wire_next(&wire, &used, &frame)) > 0) {
-		if (!looks && frame.type == LOOKER_HELLO) {
+		if (!looks) {
+			/* A reader of our caller's messages does not wait for our end. */
+			dup2(STDIN_FILENO, STDERR_FILENO);
+		}
+		if (!looks && frame.type == DIR_FRAME_HELLO) {
+			registry_serve(&wire, &frame, used);
+		} else if (!looks && frame.type == LOOKER_HELLO) {
 			looks = begin(&frame);
 		} else if (!looks || !looks_answer(looks, &frame)) {
 			exit(EXIT_FAILURE);

@@ -560,6 +560,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.home_write = uses_hadoop_layout(agent->config),
 		.realm = config->realm,
 		.forks = true,
+		.own_tree = own != NULL,
 		.foreign_paths = true,
 		.hidden = CONFIG_NET,
 		.session = session,

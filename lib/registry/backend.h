@@ -172,6 +172,9 @@ struct registry_backend_ops {
 	 */
 	int (*check)(const struct registry_options *options, const char **ret_option,
 		struct err *err) ERR_REQUIRED(3);
+	/* The backend to open in place of this one; NULL: always this one. */
+	const struct registry_backend_ops *(*choose)(
+		const char *rest, const struct registry_options *options);
 	/* `rest` is the URL behind "scheme:" (dir, host) or "scheme://" (zookeeper). */
 	int (*open)(struct registry_backend **ret_backend, const char *rest,
 		const struct registry_options *options, const struct registry_core *core,
@@ -222,6 +225,7 @@ struct registry_backend_ops {
 };
 
 extern const struct registry_backend_ops registry_dir_ops;
+extern const struct registry_backend_ops registry_dir_remote_ops;
 extern const struct registry_backend_ops registry_host_ops;
 extern const struct registry_backend_ops registry_zk_ops;
 

@@ -130,6 +130,7 @@ int registry_open(
 	}
 	const char *rest;
 	const struct registry_backend_ops *ops = registry_backend_of(options->url, &rest);
+	ops = ops->choose ? ops->choose(rest, options) : ops;
 	return registry_open_backend(ret_registry, ops, rest, options, err);
 }
 

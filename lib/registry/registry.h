@@ -98,6 +98,11 @@ struct registry_options {
 	const char *realm;
 	/* dir: children do what waits for the disk; for a process whose children are its own */
 	bool forks;
+	/*
+	 * dir: all file calls are of this process, whoever else can open the directories. For the
+	 * tree of a container, which its users alone can open.
+	 */
+	bool own_tree;
 	bool foreign_paths; /* take "//path"; never for paths that a client may choose */
 	/*
 	 * The path of the registry's root among the paths that this interface takes and gives; NULL

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ int stage_main(int argc, char **argv)
 	if (criterion_handle_args(argc, argv, true)) {
 		char dir[SCRATCH_PATH];
 		scratch_memory_folder(dir);
+		cr_assert_eq(chmod(dir, 0755), 0); /* so that others can open it */
 		setenv(DIR_VARIABLE, dir, 1);
 		struct zookeeper_server *server = NULL;
 		if (!getenv(WITHOUT_VARIABLE)) {
@@ -93,6 +95,7 @@ struct registry *stage_client_with(struct stage *stage, struct registry_options 
 	struct registry *registry;
 	options.url = stage->url;
 	options.forks = stage->backend == STAGE_DIR_CHILDREN;
+	options.own_tree = stage->backend == STAGE_DIR;
 	if (stage->backend == STAGE_MEMORY) {
 		registry = memory_open("stage", &options);
 		client_add(registry);

@@ -17,7 +17,7 @@
 
 #include "tests/support/registry_client.h"
 
-/* STAGE_DIR_CHILDREN: as the agent uses it. */
+/* STAGE_DIR_CHILDREN: as the agent uses a directory that others can open. */
 enum stage_backend { STAGE_MEMORY, STAGE_DIR, STAGE_DIR_CHILDREN, STAGE_ZOOKEEPER };
 
 struct stage {

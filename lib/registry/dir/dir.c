@@ -7,6 +7,7 @@
  *   watch.c    inotify                        mark.c    its tree of marks
  *   session.c  the ephemeral nodes that this process owns
  *   writer.c   a child that does what waits for the disk
+ *   remote.c   all of this in another process, where others can open the directories
  *
  * Tasks are carried out one after another inside dispatch(), which never waits: a write that finds
  * another process holding the write lock stays in the queue until a short timer, and reads of other
@@ -24,7 +25,9 @@
 #include <unistd.h>
 
 #include "lib/base/path.h"
+#include "lib/looker/child.h"
 #include "lib/registry/backend.h"
+#include "lib/registry/dir/dir.h"
 #include "lib/registry/dir/writer.h"
 #include "lib/registry/dir/task.h"
 
@@ -35,7 +38,8 @@ enum {
 	ROOT_RETRY_MAX_MS = 2000,
 	WRITER_TICK_MS = 250, /* while a child works: tasks have deadlines */
 	CLOSE_TRIES = 50,
-	CLOSE_WAIT_NS = 4000000
+	CLOSE_WAIT_NS = 4000000,
+	PATH_BYTES = 4096
 };
 
 struct dir_backend {
@@ -124,11 +128,27 @@ static bool is_new(const struct dir_backend *dir, int error)
 	return there;
 }
 
+static void enter_kept(struct dir_backend *dir)
+{
+	size_t index;
+	json_t *lock;
+	json_array_foreach (json_object_get(dir->inherited, "locks"), index, lock) {
+		dir_session_enter_kept(&dir->context.session, dir->context.store.root_fd,
+			json_string_value(json_object_get(lock, "path")),
+			(dev_t)json_integer_value(json_object_get(lock, "device")),
+			(ino_t)json_integer_value(json_object_get(lock, "inode")));
+	}
+}
+
 static void adopt_inherited(struct dir_backend *dir)
 {
-	if (dir->inherited) {
+	if (dir->inherited && dir->context.session.keeper) {
+		enter_kept(dir);
+	} else if (dir->inherited) {
 		dir_session_adopt(
 			&dir->context.session, dir->context.store.root_fd, dir->inherited);
+	}
+	if (dir->inherited) {
 		json_decref(dir->inherited);
 		dir->inherited = NULL;
 	}
@@ -307,8 +327,11 @@ static bool has_root(struct dir_backend *dir, struct registry_task *task)
 		err_set(&task->ret_err, BERTH_PATH_NOT_FOUND, "%s does not exist", task->path);
 		return false;
 	}
-	int made = mkdir(dir->root, 0755);
-	dir->root_error = made == 0 || errno == EEXIST ? check_root(dir) : errno;
+	dir->root_error = check_root(dir);
+	if (dir->root_error == ENOENT) {
+		int made = mkdir(dir->root, 0755);
+		dir->root_error = made == 0 || errno == EEXIST ? check_root(dir) : errno;
+	}
 	if (dir->root_error != 0) {
 		dir_errno(&task->ret_err, dir->root_error, "make", dir->root);
 	}
@@ -569,8 +592,9 @@ static int make_wake(struct dir_backend *dir, struct err *err)
 	return dir->writer.wake < 0 ? dir_errno(err, errno, "watch", dir->root) : 0;
 }
 
-static int dir_open(struct registry_backend **ret_backend, const char *rest,
-	const struct registry_options *options, const struct registry_core *core, struct err *err)
+int dir_open_kept(struct registry_backend **ret_backend, const char *rest,
+	const struct registry_options *options, const struct registry_core *core,
+	const struct dir_keeper *keeper, bool was_there, struct err *err)
 {
 	struct dir_backend *dir = calloc(1, sizeof(*dir));
 	if (!dir) {
@@ -581,6 +605,8 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	dir->context.store.root_fd = -1;
 	dir->context.store.lock_fd = -1;
 	dir->writer.wake = -1;
+	dir->context.session.keeper = keeper;
+	dir->was_there = was_there;
 	dir->state = REGISTRY_CONNECTING;
 	dir->forks = options->forks;
 	snprintf(dir->session_name, sizeof(dir->session_name), "pid %ld", (long)getpid());
@@ -607,11 +633,58 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	return 0;
 }
 
+/*
+ * Whether users besides this one can open a directory of the registry, and hold it. A root that is
+ * not there will be such a one.
+ */
+static bool is_open_to_others(const char *root)
+{
+	char path[PATH_BYTES];
+	struct stat stat;
+	size_t len = strlen(root);
+	for (size_t at = 0; at <= len && len < sizeof(path); at++) {
+		if (root[at] != '/' && root[at] != '\0') {
+			continue;
+		}
+		memcpy(path, root, at);
+		strcpy(path + at, at == 0 ? "/" : "");
+		bool is_ours = lstat(path, &stat) == 0 &&
+			(stat.st_uid == geteuid() || stat.st_uid == 0);
+		if (is_ours && S_ISDIR(stat.st_mode) &&
+			!(stat.st_mode & (S_IXGRP | S_IXOTH | S_IRGRP | S_IROTH))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* A library may be where the program is not; then the calls are its own, as they would be there. */
+static const struct registry_backend_ops *dir_choose(
+	const char *rest, const struct registry_options *options)
+{
+	struct err ignored = ERR_INIT;
+	bool remote = !options->own_tree && is_open_to_others(rest);
+	int program = remote && !options->forks ? looker_program_open(LOOKER_PROGRAM, &ignored)
+						: -1;
+	if (program >= 0) {
+		close(program);
+	}
+	return remote && (options->forks || program >= 0) ? &registry_dir_remote_ops
+							  : &registry_dir_ops;
+}
+
+static int dir_open(struct registry_backend **ret_backend, const char *rest,
+	const struct registry_options *options, const struct registry_core *core, struct err *err)
+{
+	return dir_open_kept(ret_backend, rest, options, core, NULL, false, err);
+}
+
 const struct registry_backend_ops registry_dir_ops = {
 	.scheme = "dir",
 	.deletes_all = true,
 	.owns = true,
 	.check = dir_check,
+	.choose = dir_choose,
 	.open = dir_open,
 	.close = dir_close,
 	.detach = dir_detach,

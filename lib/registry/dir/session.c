@@ -24,6 +24,11 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 	}
 	owned.device = stat.st_dev;
 	owned.inode = stat.st_ino;
+	if (session->keeper) {
+		session->keeper->keep(session->keeper->context, path, owner_fd);
+		close(owner_fd);
+		owned.fd = -1;
+	}
 	session->owned[session->count++] = owned;
 	return 0;
 }
@@ -48,19 +53,40 @@ bool dir_session_owns(const struct dir_session *session, const struct dir_node *
  * The empty file tells those who look that the owner has not died. A child that writes a file has a
  * copy of the descriptor for a moment, which would keep the lock.
  */
-static void end(const struct dir_owned *owned)
+static void unlock(const struct dir_owned *owned)
 {
 	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+	if (owned->fd >= 0) {
+		(void)fcntl(owned->fd, F_OFD_SETLK, &lock);
+		close(owned->fd);
+	}
+}
+
+static void end(const struct dir_session *session, struct dir_owned *owned)
+{
+	if (owned->ended) {
+		return;
+	}
+	owned->ended = true;
+	if (session->keeper) {
+		session->keeper->drop(session->keeper->context, owned);
+		return;
+	}
 	(void)!ftruncate(owned->fd, 0);
-	(void)fcntl(owned->fd, F_OFD_SETLK, &lock);
-	close(owned->fd);
+	unlock(owned);
+	owned->fd = -1;
+}
+
+static void forget(struct dir_session *session, struct dir_owned *owned)
+{
+	free(owned->path);
+	*owned = session->owned[--session->count];
 }
 
 static void drop(struct dir_session *session, struct dir_owned *owned)
 {
-	end(owned);
-	free(owned->path);
-	*owned = session->owned[--session->count];
+	end(session, owned);
+	forget(session, owned);
 }
 
 void dir_session_drop(struct dir_session *session, const struct dir_node *node)
@@ -86,16 +112,13 @@ static void clear(struct dir_session *session)
 		free(session->owned[i].path);
 	}
 	free(session->owned);
-	*session = (struct dir_session){ 0 };
+	*session = (struct dir_session){ .keeper = session->keeper };
 }
 
 void dir_session_release(struct dir_session *session)
 {
 	for (size_t i = 0; i < session->count; i++) {
-		if (session->owned[i].fd >= 0) {
-			end(&session->owned[i]);
-			session->owned[i].fd = -1;
-		}
+		end(session, &session->owned[i]);
 	}
 }
 
@@ -125,20 +148,25 @@ json_t *dir_session_detach(struct dir_session *session)
 	return result;
 }
 
-/* The descriptor is the _owner file of the node at the path, and we hold the lock on it. */
-static bool still_ours(int root_fd, const char *path, int fd, const struct stat *owner)
+/* The file is the _owner file of the node at the path. */
+static bool is_owner_at(int root_fd, const char *path, dev_t device, ino_t inode)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	struct err ignored = ERR_INIT;
 	struct dir_node node;
-	bool ours = dir_node_open(&node, root_fd, path, strlen(path), &ignored) == 0 &&
-		node.kind != DIR_ABSENT && node.owner_inode == owner->st_ino &&
-		node.owner_device == owner->st_dev && fcntl(fd, F_OFD_SETLK, &lock) == 0;
+	bool is = dir_node_open(&node, root_fd, path, strlen(path), &ignored) == 0 &&
+		node.kind != DIR_ABSENT && node.owner_inode == inode && node.owner_device == device;
 	dir_node_close(&node);
-	return ours;
+	return is;
 }
 
-static void adopt_one(struct dir_session *session, int root_fd, const char *path, int fd)
+static bool is_locked_by_us(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* `root_fd` NULL: wherever the nodes are. */
+static void adopt_one(struct dir_session *session, const int *root_fd, const char *path, int fd)
 {
 	struct err ignored = ERR_INIT;
 	struct stat owner;
@@ -146,7 +174,8 @@ static void adopt_one(struct dir_session *session, int root_fd, const char *path
 	if (fstat(fd, &owner) != 0 || !S_ISREG(owner.st_mode)) {
 		return;
 	}
-	if (!still_ours(root_fd, path, fd, &owner) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+	if ((root_fd && !is_owner_at(*root_fd, path, owner.st_dev, owner.st_ino)) ||
+		!is_locked_by_us(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
 		close(fd);
 		return;
 	}
@@ -155,7 +184,7 @@ static void adopt_one(struct dir_session *session, int root_fd, const char *path
 	(void)!dir_session_add(session, path, fd, &ignored);
 }
 
-void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached)
+static void adopt_all(struct dir_session *session, const int *root_fd, const json_t *detached)
 {
 	const char *backend = json_string_value(json_object_get(detached, "backend"));
 	const json_t *locks = json_object_get(detached, "locks");
@@ -171,4 +200,52 @@ void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *d
 			adopt_one(session, root_fd, path, (int)json_integer_value(fd));
 		}
 	}
+}
+
+void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached)
+{
+	adopt_all(session, &root_fd, detached);
+}
+
+/* ---- keepers ---- */
+
+void dir_session_receive(struct dir_session *session, const json_t *detached)
+{
+	adopt_all(session, NULL, detached);
+}
+
+void dir_session_unlock(struct dir_session *session, dev_t device, ino_t inode)
+{
+	for (size_t i = session->count; i-- > 0;) {
+		struct dir_owned *owned = &session->owned[i];
+		if (owned->device == device && owned->inode == inode) {
+			unlock(owned);
+			forget(session, owned);
+		}
+	}
+}
+
+void dir_session_unlock_all(struct dir_session *session)
+{
+	for (size_t i = 0; i < session->count; i++) {
+		unlock(&session->owned[i]);
+	}
+	clear(session);
+}
+
+void dir_session_enter_kept(
+	struct dir_session *session, int root_fd, const char *path, dev_t device, ino_t inode)
+{
+	struct dir_owned owned = { .fd = -1, .device = device, .inode = inode };
+	struct dir_owned *grown = reallocarray(session->owned, session->count + 1, sizeof(*grown));
+	if (grown) {
+		session->owned = grown;
+		owned.path = strdup(path);
+	}
+	if (!owned.path || !is_owner_at(root_fd, path, device, inode)) {
+		session->keeper->drop(session->keeper->context, &owned);
+		free(owned.path);
+		return;
+	}
+	session->owned[session->count++] = owned;
 }

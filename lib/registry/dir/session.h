@@ -17,14 +17,28 @@
 
 struct dir_owned {
 	char *path;
-	int fd;
+	int fd; /* -1: its keeper has it, or it has ended */
+	bool ended;
 	dev_t device;
 	ino_t inode; /* of the _owner file */
+};
+
+/*
+ * Another process, which has the locks in place of this one: no copy is left here, so that they end
+ * with that process.
+ */
+struct dir_keeper {
+	/* Gets a copy of the descriptor. */
+	void (*keep)(void *context, const char *path, int owner_fd);
+	/* Empties the file and ends the lock, before it returns. */
+	void (*drop)(void *context, const struct dir_owned *owned);
+	void *context;
 };
 
 struct dir_session {
 	struct dir_owned *owned;
 	size_t count;
+	const struct dir_keeper *keeper; /* NULL: we have them ourselves */
 };
 
 /* Takes the descriptor, also on failure (then the node dies): BERTH_FAILED without memory. */
@@ -48,5 +62,14 @@ void dir_session_finish(struct dir_session *session);
 json_t *dir_session_detach(struct dir_session *session);
 /* Takes over the nodes of dir_session_detach() that still exist; closes the other descriptors. */
 void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached);
+/* As a keeper: all of which we hold the locks, without a look at the nodes. */
+void dir_session_receive(struct dir_session *session, const json_t *detached);
+/* As a keeper: ends the lock on this file, if we have it, by calls on the open file alone. */
+void dir_session_unlock(struct dir_session *session, dev_t device, ino_t inode);
+/* The same for all. */
+void dir_session_unlock_all(struct dir_session *session);
+/* Enters a node whose lock the keeper has, or drops it when another node has its place. */
+void dir_session_enter_kept(
+	struct dir_session *session, int root_fd, const char *path, dev_t device, ino_t inode);
 
 #endif
