@@ -124,7 +124,7 @@ static int read_picture(struct cli *cli, struct picture *ret, struct berth_failu
 static struct render_filter filter_of(const struct cli *cli)
 {
 	const struct options *options = &cli->options;
-	return (struct render_filter){ options->api, options->protocol, options->scope };
+	return (struct render_filter){ options->api, options->protocol, options->scope, NULL };
 }
 
 /* The set is called like its path; what is above all components of an instance says more. */

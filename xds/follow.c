@@ -228,8 +228,16 @@ int world_trouble(const struct world *world, struct berth_failure *ret_failure)
 
 /* ---- names: from the trees to a set ---- */
 
+/* Does a name with this meaning mean the record? */
+static bool means(const struct name_meaning *meaning, const struct member *member)
+{
+	return member_has(member, meaning->labels, true) &&
+		member_has(member, meaning->selection, false);
+}
+
 struct collecting {
 	struct assignment *assignment;
+	const struct name_meaning *meaning;
 	const char *service;
 	unsigned rank;
 };
@@ -238,7 +246,10 @@ static void collect(void *context, const char *path, const struct member *member
 {
 	const struct collecting *collecting = context;
 	(void)path;
-	assignment_add(collecting->assignment, member, collecting->service, collecting->rank);
+	if (means(collecting->meaning, member)) {
+		assignment_add(
+			collecting->assignment, member, collecting->service, collecting->rank);
+	}
 }
 
 /* The service that the name asks for; "": all. */
@@ -249,6 +260,7 @@ static const char *service_of(const struct follow *follow)
 }
 
 struct counting {
+	const struct name_meaning *meaning;
 	const char *service;
 	size_t instances;
 };
@@ -258,7 +270,8 @@ static void count_instance(void *context, const char *path, const struct member 
 	struct counting *counting = context;
 	bool offers = false;
 	(void)path;
-	for (size_t i = 0; !offers && member->weight > 0 && i < member->count; i++) {
+	bool counts = member->weight > 0 && means(counting->meaning, member);
+	for (size_t i = 0; !offers && counts && i < member->count; i++) {
 		offers = member_offers(member, &member->endpoints[i], counting->service);
 	}
 	counting->instances += offers;
@@ -273,7 +286,8 @@ struct reading {
 static bool know_side(void *context, size_t index, struct failover_path *ret_path)
 {
 	struct reading *reading = context;
-	struct counting counting = { .service = service_of(reading->follow) };
+	struct counting counting = { .meaning = &reading->follow->sides[0].meaning,
+		.service = service_of(reading->follow) };
 	bool confirmed;
 	bool loaded = side_read(
 		&reading->follow->sides[index], &confirmed, count_instance, &counting);
@@ -307,6 +321,7 @@ static bool read_set(struct follow *follow, struct assignment *ret_assignment, b
 	*ret_confirmed = reading.confirmed;
 	for (size_t i = 0; i < used; i++) {
 		struct collecting collecting = { .assignment = ret_assignment,
+			.meaning = &follow->sides[0].meaning,
 			.service = service_of(follow),
 			.rank = (unsigned)i };
 		bool confirmed;

@@ -1,12 +1,14 @@
 #include "xds/member.h"
 
 #include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buffer.h"
 #include "lib/program/memory.h"
-#include "lib/record/record.h"
+#include "lib/record/select.h"
 #include "lib/record/service.h"
 #include "lib/record/target.h"
 #include "lib/render/host.h"
@@ -42,6 +44,7 @@ struct parts {
 	struct member_endpoint *endpoints;
 	size_t count;
 	size_t left_out;
+	uint32_t attributes;
 	struct buffer texts;
 };
 
@@ -68,11 +71,29 @@ static void add_address(struct parts *parts, const struct record *record, const 
 	parts->endpoints[parts->count++] = endpoint;
 }
 
+static uint32_t keep_attributes(struct parts *parts, const struct record *record)
+{
+	enum { NAME_BYTES = 64, VALUE_BYTES = 64 };
+	uint32_t place = (uint32_t)parts->texts.len;
+	const char *key;
+	json_t *value;
+	json_object_foreach ((json_t *)(uintptr_t)record_json(record), key, value) {
+		char text[SELECT_VALUE_BYTES];
+		if (strlen(key) < NAME_BYTES && !strpbrk(key, "=\n") && select_text(text, value) &&
+			strlen(text) < VALUE_BYTES && !strchr(text, '\n')) {
+			buffer_printf(&parts->texts, "%s=%s\n", key, text);
+		}
+	}
+	buffer_append(&parts->texts, "", 1);
+	return place;
+}
+
 static void read_parts(struct parts *ret_parts, const struct record *record)
 {
 	*ret_parts = (struct parts){ .count = 0 };
 	buffer_init(&ret_parts->texts, UINT32_MAX);
 	(void)keep(ret_parts, render_zone(record));
+	ret_parts->attributes = keep_attributes(ret_parts, record);
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		const struct record_endpoint from = record_endpoint(record, i);
 		const struct member_endpoint endpoint = {
@@ -94,7 +115,8 @@ static struct member *put_together(const struct parts *parts, const struct recor
 	*member = (struct member){ .weight = render_weight(record),
 		.health = render_health(record),
 		.count = (uint32_t)parts->count,
-		.left_out = (uint32_t)parts->left_out };
+		.left_out = (uint32_t)parts->left_out,
+		.attributes = parts->attributes };
 	if (parts->count > 0) {
 		memcpy(member->endpoints, parts->endpoints, endpoint_bytes);
 	}
@@ -130,6 +152,42 @@ const char *member_zone(const struct member *member)
 const char *member_host(const struct member *member, const struct member_endpoint *endpoint)
 {
 	return text_at(member, endpoint->host);
+}
+
+/* Is the line of a record the wanted one? Both end at their line's end. */
+static bool is_line(const char *line, const char *wanted, bool as_labels)
+{
+	size_t len = strcspn(line, "\n");
+	size_t wanted_len = strcspn(wanted, "\n");
+	size_t name_len = strcspn(line, "=");
+	size_t wanted_name_len = strcspn(wanted, "=");
+	if (len != wanted_len || name_len != wanted_name_len) {
+		return false;
+	}
+	if (!as_labels) {
+		return memcmp(line, wanted, len) == 0;
+	}
+	char text[2 * SELECT_VALUE_BYTES];
+	char label[2 * SELECT_VALUE_BYTES];
+	snprintf(text, sizeof(text), "%.*s", (int)len, line);
+	snprintf(label, sizeof(label), "%.*s", (int)len, wanted);
+	text[name_len] = label[name_len] = '\0';
+	return record_text_is_label(text, label) &&
+		record_text_is_label(text + name_len + 1, label + name_len + 1);
+}
+
+bool member_has(const struct member *member, const char *lines, bool as_labels)
+{
+	const char *own = text_at(member, member->attributes);
+	bool has = true;
+	for (const char *wanted = lines ? lines : ""; *wanted && has;
+		wanted += strcspn(wanted, "\n") + 1) {
+		has = false;
+		for (const char *line = own; *line && !has; line += strcspn(line, "\n") + 1) {
+			has = is_line(line, wanted, as_labels);
+		}
+	}
+	return has;
 }
 
 bool member_offers(

@@ -27,7 +27,8 @@ struct member {
 	unsigned weight;           /* the attribute `weight`; see render_weight() */
 	enum render_health health; /* the attribute `berth:health` */
 	uint32_t count;
-	uint32_t left_out; /* addresses that cannot be sent */
+	uint32_t left_out;   /* addresses that cannot be sent */
+	uint32_t attributes; /* as lines NAME=VALUE: those that are not long */
 	struct member_endpoint endpoints[];
 	/* Behind them: texts, each with a NUL; the zone first. */
 };
@@ -38,6 +39,12 @@ struct member *member_create(const json_t *record);
 /* The attribute `berth:zone`; "" without. Borrowed. */
 const char *member_zone(const struct member *member);
 const char *member_host(const struct member *member, const struct member_endpoint *endpoint);
+
+/*
+ * Whether the record has all of these attributes, lines of NAME=VALUE, as labels or exactly; NULL
+ * is any.
+ */
+bool member_has(const struct member *member, const char *lines, bool as_labels);
 
 /* Whether an endpoint is among those that names with this service mean; "": all are. */
 bool member_offers(

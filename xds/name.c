@@ -1,9 +1,11 @@
 #include "xds/name.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buffer.h"
 #include "lib/base/text.h"
 #include "lib/program/memory.h"
 
@@ -124,6 +126,54 @@ static bool take_service(struct name_meaning *meaning, char **text)
 	return false;
 }
 
+/* Adds a line to a text of lines; `name` and `value` are not terminated. */
+static void add_line(
+	char **lines, const char *name, size_t name_len, const char *value, size_t value_len)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	buffer_append_text(&out, *lines ? *lines : "");
+	buffer_printf(&out, "%.*s=%.*s\n", (int)name_len, name, (int)value_len, value);
+	free(*lines);
+	*lines = memory_text(buffer_text(&out), out.len);
+	buffer_finish(&out);
+}
+
+/* Takes canary.track._attr. off the front, as often as it is there. */
+static void take_attributes(struct name_meaning *meaning, char **text)
+{
+	static const char mark[] = "._attr.";
+	for (;;) {
+		size_t value_len = strcspn(*text, ".");
+		const char *name = *text + value_len + ((*text)[value_len] == '.');
+		size_t name_len = strcspn(name, ".");
+		if (value_len == 0 || name_len == 0 ||
+			strncmp(name + name_len, mark, strlen(mark)) != 0) {
+			return;
+		}
+		add_line(&meaning->labels, name, name_len, *text, value_len);
+		*text = (char *)(uintptr_t)name + name_len + strlen(mark);
+	}
+}
+
+/* Reads attribute.NAME=VALUE&… behind a question mark; false for other text. */
+static bool read_selection(struct name_meaning *meaning, const char *query)
+{
+	static const char prefix[] = "attribute.";
+	while (*query) {
+		size_t len = strcspn(query, "&");
+		const char *equals = memchr(query, '=', len);
+		if (strncmp(query, prefix, strlen(prefix)) != 0 || !equals) {
+			return false;
+		}
+		const char *name = query + strlen(prefix);
+		add_line(&meaning->selection, name, (size_t)(equals - name), equals + 1,
+			(size_t)(query + len - equals - 1));
+		query += len + (query[len] == '&');
+	}
+	return true;
+}
+
 static void take_domain(char *text, const char *domain)
 {
 	size_t len = strlen(text);
@@ -135,13 +185,13 @@ static void take_domain(char *text, const char *domain)
 }
 
 /* The length of a name without a port behind it. */
-static size_t len_without_port(const char *name)
+static size_t len_without_port(const char *name, size_t len)
 {
 	enum { PORT_DIGITS = 5 };
-	const char *colon = strrchr(name, ':');
+	const char *colon = memrchr(name, ':', len);
 	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-	bool is_port = digits > 0 && digits <= PORT_DIGITS && colon[1 + digits] == '\0';
-	return is_port ? (size_t)(colon - name) : strlen(name);
+	bool is_port = digits > 0 && digits <= PORT_DIGITS && colon + 1 + digits == name + len;
+	return is_port ? (size_t)(colon - name) : len;
 }
 
 static void read_path(struct name_meaning *meaning, const char *path, size_t len)
@@ -160,7 +210,11 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	struct name_meaning *meaning = ret_meaning;
 	struct elements elements;
 	*meaning = (struct name_meaning){ .count = 0 };
-	size_t len = len_without_port(name);
+	size_t len = strcspn(name, "?");
+	if (name[len] == '?' && !read_selection(meaning, name + len + 1)) {
+		return;
+	}
+	len = len_without_port(name, len);
 	if (name[0] == '/') {
 		read_path(meaning, name, len);
 		return;
@@ -178,7 +232,11 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	text[len] = '\0';
 	char *rest = text;
 	take_domain(text, domain);
-	if (!take_service(meaning, &rest) || !split(&elements, rest)) {
+	if (!take_service(meaning, &rest)) {
+		return;
+	}
+	take_attributes(meaning, &rest);
+	if (!split(&elements, rest)) {
 		return;
 	}
 	take_registry(&elements);
@@ -216,6 +274,8 @@ void name_meaning_finish(struct name_meaning *meaning)
 	}
 	free(meaning->places);
 	free(meaning->service);
+	free(meaning->labels);
+	free(meaning->selection);
 	*meaning = (struct name_meaning){ .count = 0 };
 }
 

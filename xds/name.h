@@ -8,6 +8,9 @@
  *   db.services                the node /services/db
  *   _http._tcp.NAME            those endpoints of NAME whose protocol, or whose api's last part, is
  *                              http
+ *   canary.track._attr.NAME    those of records with the attribute track=canary, as labels; after
+ *                              a service, and several if need be
+ *   NAME?attribute.track=canary  the same exactly, after a name or a path
  *   /users/devteam/web/prod/components    a path: the record there and those of direct children
  *
  * A name is that of the DNS (agent/names/names.h), with or without the domain at its end. A port
@@ -43,6 +46,12 @@ struct name_place {
 
 struct name_meaning {
 	char *service; /* the label of the endpoints; NULL: of all */
+	/*
+	 * The attributes that the records must have, in lines NAME=VALUE: as labels, and exactly.
+	 * NULL: any.
+	 */
+	char *labels;
+	char *selection;
 	/* The first of these that exists is meant. None: such a name can mean nothing. */
 	struct name_place *places;
 	size_t count; /* NAME_PLACES at most */

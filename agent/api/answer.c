@@ -1,6 +1,7 @@
 /* Answers that every request may get: problems, JSON, text. */
 #include "agent/api/internal.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,4 +91,25 @@ void api_answer_text(
 	struct http_response *response = http_response_create(type, text, len);
 	http_answer(request, status, response);
 	http_response_free(response);
+}
+
+void api_say_filter(struct http_response *response, const struct cache_filter *filter)
+{
+	struct buffer out;
+	if (!filter || !filter->attributes) {
+		return;
+	}
+	buffer_init(&out, SIZE_MAX);
+	for (const char *at = filter->attributes; *at;) {
+		size_t len = strcspn(at, "\n");
+		buffer_append_text(&out, out.len > 0 ? "&attribute." : "attribute.");
+		for (size_t i = 0; i < len; i++) {
+			unsigned char c = (unsigned char)at[i];
+			bool plain = isalnum(c) || strchr("=-._:/", c);
+			buffer_printf(&out, plain ? "%c" : "%%%02X", c);
+		}
+		at += len + (at[len] == '\n');
+	}
+	http_response_header(response, "X-Filter", buffer_text(&out));
+	buffer_finish(&out);
 }

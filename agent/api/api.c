@@ -25,14 +25,17 @@ static const struct route {
 	{ "/", NULL, READ, index_page, "this list; for browsers a page that shows the agent" },
 	{ "/v1/resolve/", "", READ, api_resolve, "the record at a path" },
 	{ "/v1/list/", "", READ, api_list, "the paths of the children" },
-	{ "/v1/records/", "", READ, api_records, "the children that hold a record, with it" },
+	{ "/v1/records/", "", READ, api_records,
+		"the children that hold a record, with it; ?attribute.X=" },
 	{ "/v1/endpoints/", "", READ, api_endpoints,
-		"addresses of the record and of its children; ?api= &protocol= &scope=" },
+		"addresses of the record and of its children; ?api= &protocol= &scope= "
+		"&attribute.X=" },
 	{ "/v1/targets/", "", READ, api_targets,
-		"the same addresses for Prometheus (http_sd); ?api= &protocol= &scope=" },
+		"the same addresses for Prometheus (http_sd); ?api= &protocol= &scope= "
+		"&attribute.X=" },
 	{ "/v1/stat/", "", READ, api_stat, "time, size and number of children" },
 	{ "/v1/find", NULL, READ, api_find,
-		"records by ?under= &api= &protocol= &id= &persistence= &type=" },
+		"records by ?under= &api= &protocol= &id= &persistence= &type= &attribute.X=" },
 	{ "/v1/names/", "", READ, api_names, "what DNS says of a name; ?type=" },
 	{ "/v1/shared", NULL, 1u << HTTP_GET, api_shared,
 		"a memory file with the answers to look-ups, as a descriptor" },
@@ -211,6 +214,19 @@ static bool came_by_own_name(const struct api *api, const struct http_request *r
 	return is_own;
 }
 
+/* Where attributes filter nothing, a parameter that asks for it is refused, not overlooked. */
+static bool overlooks_attributes(const struct route *route, const struct http_request *request)
+{
+	static api_handler *const filtered[] = { api_records, api_endpoints, api_targets,
+		api_find };
+	bool overlooks = strncmp(request->query, "attribute.", 10) == 0 ||
+		strstr(request->query, "&attribute.");
+	for (size_t i = 0; i < sizeof(filtered) / sizeof(filtered[0]); i++) {
+		overlooks = overlooks && route->handler != filtered[i];
+	}
+	return overlooks;
+}
+
 void api_on_request(void *context, struct http_request *request)
 {
 	const char *rest;
@@ -226,6 +242,9 @@ void api_on_request(void *context, struct http_request *request)
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_PATH_NOT_FOUND, "this listener shows no such path");
 		api_problem(request, 0, &err);
+	} else if (route && overlooks_attributes(route, request)) {
+		api_bad_request(
+			request, "query parameter attribute.…: only sets of records are filtered");
 	} else if (route) {
 		route->handler(context, request, rest);
 	} else if (allowed) {

@@ -102,6 +102,7 @@ static void write_headers(const struct further *further, size_t used, const stru
 	http_response_header(to, "X-Cache", stale ? "STALE" : further->waited ? "MISS" : "HIT");
 	http_response_header(to, "Cache-Control", "no-cache");
 	http_response_header(to, "Vary", "Accept");
+	api_say_filter(to, further->filter);
 	metrics_series_add(stale          ? further->api->stale
 			: further->waited ? further->api->misses
 					  : further->api->hits,
@@ -236,7 +237,8 @@ static void on_again(void *context)
 static uint64_t key_of(const struct cache_query *query)
 {
 	const struct cache_filter *filter = query->filter;
-	const char *const texts[] = { query->path, filter->api, filter->protocol, filter->scope };
+	const char *const texts[] = { query->path, filter->api, filter->protocol, filter->scope,
+		filter->attributes };
 	uint64_t key = HASH_INIT;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		key = hash_text(key, texts[i] ? texts[i] : "");

@@ -84,6 +84,9 @@ char *api_json_text(json_t *json_take);
 void api_answer_text(
 	struct http_request *request, int status, const char *type, const char *text, size_t len);
 
+/* The answer says by which attributes it is filtered, so that a client sees that they count. */
+void api_say_filter(struct http_response *response, const struct cache_filter *filter);
+
 /* Answers with the status page. */
 void api_page(struct http_request *request);
 

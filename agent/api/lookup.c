@@ -13,6 +13,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/http/field.h"
+#include "lib/record/select.h"
 
 /*
  * Lookups: resolve, list, records, endpoints, stat, find. A hit is one search in the cache and one
@@ -45,6 +46,48 @@ struct lookup {
 
 static const char *const sources[] = { "HIT", "MISS", "STALE" };
 enum source { HIT, MISS, STALE };
+
+/* ---- filters ---- */
+
+/*
+ * The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled.
+ */
+static const char *parameter(const struct http_request *request, const char *name, char *out,
+	size_t size, struct err *err)
+{
+	*out = '\0';
+	return !err->code && http_parameter(request, name, out, size, err) > 0 && *out ? out : NULL;
+}
+
+/* The parameters attribute.NAME=VALUE as a selection in `out`, or NULL. */
+static const char *attributes(
+	const struct http_request *request, char out[SELECT_BYTES], struct err *err)
+{
+	static const char prefix[] = "attribute.";
+	*out = '\0';
+	for (const char *at = request->query; *at && !err->code; at += *at == '&') {
+		size_t len = strcspn(at, "&");
+		size_t name_len = strcspn(at, "=&");
+		char name[LIMIT_API_BYTES + 1];
+		char value[SELECT_VALUE_BYTES];
+		if (strncmp(at, prefix, strlen(prefix)) != 0) {
+			at += len;
+			continue;
+		}
+		const char *of_value = at + name_len + (name_len < len);
+		if (http_decode(at, name_len, name, sizeof(name)) < 0 ||
+			http_decode(of_value, (size_t)(at + len - of_value), value, sizeof(value)) <
+				0) {
+			err_set(err, BERTH_FAILED,
+				"query parameter attribute.…: not text of at most %d bytes",
+				SELECT_VALUE_BYTES - 1);
+		} else if (select_add(out, name + strlen(prefix), value, err)) {
+			err_wrap(err, "query parameter");
+		}
+		at += len;
+	}
+	return *out && !err->code ? out : NULL;
+}
 
 /* ---- answering ---- */
 
@@ -92,6 +135,7 @@ static struct http_response *make_response(const struct cache *cache,
 	http_response_header(response, "X-Cache", sources[source]);
 	http_response_header(response, "Cache-Control", "no-cache");
 	http_response_header(response, "Vary", "Accept");
+	api_say_filter(response, query->filter);
 	return response;
 }
 
@@ -411,15 +455,20 @@ static void look_up(struct api *api, struct http_request *request, struct cache_
 static void look_up_json(struct api *api, struct http_request *request, const char *rest,
 	enum cache_answer_kind kind)
 {
-	if (!http_accepts(request->accept, "application/json", true)) {
+	char room[SELECT_BYTES];
+	struct err err = ERR_INIT;
+	struct cache_filter filter = { .outside = api_published_externally(api, request),
+		.attributes = attributes(request, room, &err) };
+	if (err.code) {
+		api_bad_request(request, err.msg);
+	} else if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");
-		return;
+	} else {
+		look_up(api, request,
+			&(struct cache_query){ .path = rest - 1,
+				.kind = kind,
+				.filter = filter.outside || filter.attributes ? &filter : NULL });
 	}
-	static const struct cache_filter external = { .outside = true };
-	bool filtered = api_published_externally(api, request);
-	look_up(api, request,
-		&(struct cache_query){
-			.path = rest - 1, .kind = kind, .filter = filtered ? &external : NULL });
 }
 
 void api_resolve(struct api *api, struct http_request *request, const char *rest)
@@ -442,22 +491,13 @@ void api_stat(struct api *api, struct http_request *request, const char *rest)
 	look_up_json(api, request, rest, CACHE_STAT);
 }
 
-/*
- * The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled.
- */
-static const char *parameter(const struct http_request *request, const char *name, char *out,
-	size_t size, struct err *err)
-{
-	*out = '\0';
-	return !err->code && http_parameter(request, name, out, size, err) > 0 && *out ? out : NULL;
-}
-
 /* The texts of a filter of endpoints. */
 struct filter_room {
 	char api[LIMIT_API_BYTES + 1];
 	char protocol[LIMIT_PROTOCOL_BYTES + 1];
 	char scope[16];
 	char near[256];
+	char attributes[SELECT_BYTES];
 };
 
 /* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
@@ -470,6 +510,7 @@ static bool read_filter(const struct api *api, const struct http_request *reques
 			request, "protocol", room->protocol, sizeof(room->protocol), err),
 		.scope = parameter(request, "scope", room->scope, sizeof(room->scope), err),
 		.near = parameter(request, "near", room->near, sizeof(room->near), err),
+		.attributes = attributes(request, room->attributes, err),
 	};
 	if (ret_filter->near && strcmp(ret_filter->near, "self") == 0) {
 		ret_filter->near = api->options.zone ? api->options.zone : "";
@@ -542,6 +583,7 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 	(void)rest;
 	char under[LIMIT_PATH_BYTES + 1];
 	char texts[5][LIMIT_API_BYTES + 1];
+	char room[SELECT_BYTES];
 	struct err err = ERR_INIT;
 	const char *path = parameter(request, "under", under, sizeof(under), &err);
 	struct cache_filter filter = {
@@ -552,6 +594,7 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 		.id = parameter(request, "id", texts[3], LIMIT_API_BYTES + 1, &err),
 		.persistence = parameter(
 			request, "persistence", texts[4], LIMIT_PROTOCOL_BYTES + 1, &err),
+		.attributes = attributes(request, room, &err),
 	};
 	if (err.code) {
 		api_bad_request(request, err.msg);

@@ -8,7 +8,7 @@
 #include "agent/cache/listing.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
-#include "lib/record/record.h"
+#include "lib/record/select.h"
 #include "lib/render/locality.h"
 #include "lib/render/render.h"
 
@@ -27,63 +27,12 @@ void cache_write_list(const struct cache_entry *children, struct buffer *out)
 
 /* ---- one record ---- */
 
-static void write_json_string(struct buffer *out, const char *text)
-{
-	json_t *string = json_string_nocheck(text);
-	(void)json_text_append(out, string, JSON_ENCODE_ANY);
-	json_decref(string);
-}
-
 /* How far the record is; NULL where nobody asked. */
 static const unsigned *tier_of(
 	const struct record *record, const struct cache_filter *filter, unsigned *room)
 {
 	*room = filter->near ? render_tier(filter->rank, render_zone(record), filter->near) : 0;
 	return filter->near ? room : NULL;
-}
-
-static void write_address(const char *path, const struct record_endpoint *endpoint,
-	const json_t *address, bool text, const char *last_members, struct buffer *out)
-{
-	if (text) {
-		char *line = NULL;
-		if (record_address_text(endpoint->address_type, address, &line)) {
-			allocated(NULL);
-		}
-		if (line && *line && !text_has_hidden(line, strlen(line))) {
-			buffer_printf(out, "%s\n", line);
-		}
-		free(line);
-		return;
-	}
-	size_t start = out->len;
-	buffer_printf(out, "%s{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", out->len > 1 ? "," : "",
-		path, endpoint->scope);
-	write_json_string(out, endpoint->api);
-	buffer_append_text(out, ",\"protocol\":");
-	write_json_string(out, endpoint->protocol);
-	buffer_append_text(out, ",\"addressType\":");
-	write_json_string(out, endpoint->address_type);
-	buffer_append_text(out, ",\"address\":");
-	(void)json_text_append(out, address, JSON_COMPACT);
-	buffer_append_text(out, last_members);
-	buffer_append_text(out, "}");
-	json_make_visible(out, start);
-}
-
-/* The members that each endpoint of a record has behind its address. */
-static void write_last_members(
-	char *out, size_t size, const struct record *record, const unsigned *tier)
-{
-	unsigned weight;
-	int len = 0;
-	out[0] = '\0';
-	if (render_weight_read(&weight, record)) {
-		len = snprintf(out, size, ",\"weight\":%u", weight);
-	}
-	if (tier) {
-		snprintf(out + len, size - (size_t)len, ",\"tier\":%u", *tier);
-	}
 }
 
 static void note_serving(struct cache_build *build, size_t start, const struct record *record)
@@ -104,55 +53,38 @@ static void note_part(struct cache_build *build, size_t start, const unsigned *t
 	}
 }
 
-static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,
-	struct cache_build *build, const char *path)
+/* The valid record that the filter selects; or NULL. */
+static struct record *selected(struct cache_entry *data, const struct cache_filter *filter)
 {
-	struct buffer *out = &build->out;
-	size_t start = out->len;
-	unsigned room;
-	char last_members[48];
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
 		allocated_code(
 			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
-		return;
+		return NULL;
 	}
-	const unsigned *tier = tier_of(record, filter, &room);
-	write_last_members(last_members, sizeof(last_members), record, tier);
-	for (size_t i = 0; i < record_endpoint_count(record); i++) {
-		struct record_endpoint endpoint = record_endpoint(record, i);
-		size_t index;
-		json_t *address;
-		if (record_endpoint_matches(
-			    &endpoint, filter->api, filter->protocol, filter->scope)) {
-			json_array_foreach (endpoint.addresses, index, address) {
-				write_address(
-					path, &endpoint, address, filter->text, last_members, out);
-			}
-		}
+	if (!select_takes(filter->attributes, record)) {
+		record_free(record);
+		return NULL;
 	}
-	note_serving(build, start, record);
-	note_part(build, start, tier);
-	record_free(record);
+	return record;
 }
 
-static void write_targets(struct cache_entry *data, const struct cache_filter *filter,
-	struct cache_build *build, const char *path)
+static void write_members(struct cache_entry *data, const struct cache_filter *filter,
+	struct cache_build *build, const char *path, enum render_format format)
 {
 	size_t start = build->out.len;
 	unsigned room;
-	struct record *record;
-	if (!cache_entry_is_record(data) ||
-		allocated_code(
-			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
+	struct record *record = selected(data, filter);
+	if (!record) {
 		return;
 	}
 	const unsigned *tier = tier_of(record, filter, &room);
 	const struct render_member member = { .path = path, .record = record, .tier = room };
 	const struct render_picture picture = { path, &member, 1 };
-	const struct render_options options = { .format = RENDER_PROMETHEUS,
-		.filter = { filter->api, filter->protocol, filter->scope },
-		.tiers = tier != NULL };
+	const struct render_options options = { .format = format,
+		.filter = { filter->api, filter->protocol, filter->scope, NULL },
+		.tiers = tier != NULL,
+		.compact = true };
 	struct err ignored = ERR_INIT; /* the buffer has failed, too: seen at the end */
 	(void)!render_write_items(&build->out, &picture, &options, &build->items, &ignored);
 	note_serving(build, start, record);
@@ -179,9 +111,11 @@ void cache_write_outside(const struct cache_entry *data, struct buffer *out)
 static void write_record(
 	struct cache_entry *data, const struct cache_filter *filter, struct buffer *out)
 {
-	if (!cache_entry_is_record(data)) {
+	struct record *record = selected(data, filter);
+	if (!record) {
 		return;
 	}
+	record_free(record);
 	buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
 	if (filter->outside) {
 		cache_write_outside(data, out);
@@ -203,10 +137,11 @@ static void write_part(struct answer *answer, struct cache_entry *data,
 	struct cache_build *build = answer->build;
 	if (answer->kind == CACHE_RECORDS) {
 		write_record(data, filter, &build->out);
-	} else if (answer->kind == CACHE_TARGETS) {
-		write_targets(data, filter, build, path);
 	} else {
-		write_endpoints(data, filter, build, path);
+		write_members(data, filter, build, path,
+			answer->kind == CACHE_TARGETS ? RENDER_PROMETHEUS
+				: filter->text        ? RENDER_LINES
+						      : RENDER_JSON);
 	}
 }
 

@@ -18,14 +18,14 @@ bool cache_filter_same(const struct cache_filter *a, const struct cache_filter *
 		same_text(a->protocol, b->protocol) && same_text(a->api, b->api) &&
 		same_text(a->type, b->type) && same_text(a->id, b->id) &&
 		same_text(a->persistence, b->persistence) && same_text(a->near, b->near) &&
-		a->rank == b->rank;
+		same_text(a->attributes, b->attributes) && a->rank == b->rank;
 }
 
 /* Copies the texts to `room`, unless it is NULL; their bytes. */
 static size_t move_texts(struct cache_filter *filter, char *room)
 {
 	const char **texts[] = { &filter->api, &filter->protocol, &filter->scope, &filter->type,
-		&filter->id, &filter->persistence, &filter->near };
+		&filter->id, &filter->persistence, &filter->near, &filter->attributes };
 	size_t bytes = 0;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		const char *text = *texts[i];

@@ -125,6 +125,7 @@ static void walk(struct cache_find *find)
 		.type = filter->type,
 		.id = filter->id,
 		.persistence = filter->persistence,
+		.attributes = filter->attributes,
 		.max_bytes = FOUND_BYTES };
 	list_remove(&find->link);
 	find->state = FIND_WALKING;

@@ -85,6 +85,7 @@ static void finish_output(struct config_output *output)
 {
 	config_fields_finish(&config_sections[CONFIG_OUTPUT], output);
 	free(output->from_path);
+	free(output->selection);
 	free(output->name);
 }
 

@@ -364,6 +364,9 @@ struct config_output {
 	char *api;       /* which endpoints; "" is any, as in the next two */
 	char *protocol;
 	char *scope;
+	struct config_name_value *attributes; /* of the records */
+	size_t attribute_count;
+	char *selection; /* the same, for lib/record/select.h */
 	enum config_output_format format;
 	char *render;       /* as written */
 	char **render_argv; /* of CONFIG_FORMAT_RENDER; else NULL */

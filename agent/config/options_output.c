@@ -32,6 +32,10 @@ const struct config_option config_output_options[] = {
 		.example = "http", .help = "Only endpoints of this protocol." },
 	{ "scope", TEXT(output, scope), .verify = config_verify_scope, .automatic = "any",
 		.example = "external", .help = "Only external or only internal endpoints." },
+	{ "attribute", PAIRS(output, attributes, attribute_count), .prose = true,
+		.verify_name = config_verify_selected_name, .automatic = "any", .example = "canary",
+		.help = "Only endpoints of records whose attribute NAME has this value; of several "
+			"all must hold." },
 	{ "format",
 		WORD(output, format, "lines", "json", "prometheus", "envoy", "haproxy", "nginx",
 			"hosts", "env", "haproxy-runtime", "render"),

@@ -1,4 +1,5 @@
 /* Rules for an [output] as a whole: options that need, or exclude, one another. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "agent/config/build.h"
 #include "agent/config/doubt.h"
 #include "lib/base/path.h"
+#include "lib/record/select.h"
 
 enum { QUIET_MS = 200, QUIET_RUNTIME_MS = 10 };
 
@@ -22,6 +24,23 @@ static void split_from(struct config_output *output)
 	output->from_tree = len >= suffix_len && strcmp(output->from + len - suffix_len, tree) == 0;
 	len -= output->from_tree ? suffix_len : 0;
 	output->from_path = len ? allocate_bytes(output->from, len) : allocate_text("/");
+}
+
+static void rule_attributes(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	char selection[SELECT_BYTES] = "";
+	for (size_t i = 0; i < output->attribute_count; i++) {
+		const struct config_name_value *wanted = &output->attributes[i];
+		char key[SELECT_BYTES];
+		struct err err = ERR_INIT;
+		if (select_add(selection, wanted->name, wanted->value, &err)) {
+			snprintf(key, sizeof(key), "attribute.%s", wanted->name);
+			config_report(
+				builder, section, config_section_find(section, key), "%s", err.msg);
+		}
+	}
+	output->selection = allocate_text(selection);
 }
 
 static void refuse_key(struct config_builder *builder, const struct config_section *section,
@@ -303,6 +322,7 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	struct config_output *output)
 {
 	split_from(output);
+	rule_attributes(builder, section, output);
 	config_require(builder, section, "from");
 	if (!config_is_bad(section, "format")) {
 		rule_content(builder, section, output);

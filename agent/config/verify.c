@@ -373,6 +373,16 @@ static bool is_attribute_name(const char *name)
 	return len > 0 && len <= ATTRIBUTE_NAME_BYTES;
 }
 
+int config_verify_selected_name(const char *name, struct err *err)
+{
+	return is_attribute_name(name)
+		? 0
+		: err_set(err, BERTH_FAILED,
+			  "an attribute's name is made of letters, digits, . "
+			  "_ : and -, at most %d bytes",
+			  ATTRIBUTE_NAME_BYTES);
+}
+
 int config_verify_attribute_name(const char *name, struct err *err)
 {
 	static const struct {
@@ -389,11 +399,8 @@ int config_verify_attribute_name(const char *name, struct err *err)
 		{ HOLDER_MARK, "the agent" },
 		{ HOLDER_KEY, "the agent" },
 	};
-	if (!is_attribute_name(name)) {
-		return err_set(err, BERTH_FAILED,
-			"an attribute's name is made of letters, digits, . "
-			"_ : and -, at most %d bytes",
-			ATTRIBUTE_NAME_BYTES);
+	if (config_verify_selected_name(name, err)) {
+		return BERTH_FAILED;
 	}
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
 		if (strcmp(name, reserved[i].name) == 0 && reserved[i].option) {

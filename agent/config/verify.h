@@ -46,6 +46,8 @@ int config_verify_user(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_regex(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_method(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_host(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Of an attribute that any record may have. */
+int config_verify_selected_name(const char *name, struct err *err) ERR_REQUIRED(2);
 int config_verify_attribute_name(const char *name, struct err *err) ERR_REQUIRED(2);
 int config_verify_variable_name(const char *name, struct err *err) ERR_REQUIRED(2);
 /* Of [check] header.NAME = value. */

@@ -202,6 +202,11 @@ size_t http_requests(const struct http *http);
  */
 int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
 	struct err *err) ERR_REQUIRED(5);
+/*
+ * Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The
+ * length, or -1: no text, or too long.
+ */
+int http_decode(const char *text, size_t len, char *out, size_t size);
 /* Fills `peer` from the kernel; peer->known stays false on TCP and for a container. */
 void http_peer(const struct http_request *request, struct http_peer *peer);
 /* Exempts the connection from the idle timeout and reports its end through on_pinned_closed. */

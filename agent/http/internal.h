@@ -258,10 +258,5 @@ void http_listener_stop(struct listener *listener);
 
 /* Fills the connection's request from its reader. False: the method is unknown. */
 bool http_request_fill(struct connection *connection);
-/*
- * Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The
- * length, or -1: no text, or too long.
- */
-int http_decode(const char *text, size_t len, char *out, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include "agent/names/internal.h"
 #include "lib/base/path.h"
 #include "lib/base/text.h"
+#include "lib/record/select.h"
 
 #define MAX_PATH_BYTES 1024
 
@@ -27,7 +28,10 @@ struct evaluation {
 	char base[sizeof("/net/") + PATH_DNS_NAME_BYTES];
 	struct names_collector collector;
 	const struct names_address *only; /* NULL, or the address that an ip- label asks for */
-	bool pending;                     /* something is being read */
+	/* Of the records that are meant: VALUE.NAME._attr, one behind the other. */
+	const char *const *attributes;
+	size_t attribute_labels;
+	bool pending; /* something is being read */
 	/* a path that the name may mean is unknown: fatal unless another one exists */
 	bool undecided;
 	/* a part of the set is unknown: the answer would be smaller than the set */
@@ -70,7 +74,12 @@ static const struct record *get_member(struct evaluation *evaluation, const char
 
 static void collect(struct evaluation *evaluation, const char *path, const struct record *record)
 {
-	if (record && (!evaluation->only || names_record_has(record, evaluation->only))) {
+	bool wanted = record && (!evaluation->only || names_record_has(record, evaluation->only));
+	for (size_t i = 0; wanted && i < evaluation->attribute_labels; i += 3) {
+		wanted = select_has_labels(
+			record, evaluation->attributes[i + 1], evaluation->attributes[i]);
+	}
+	if (wanted) {
 		names_collect(&evaluation->collector, path, record);
 	}
 }
@@ -383,6 +392,17 @@ static size_t read_service(const struct names_labels *labels, const char **ret_s
 	return 0;
 }
 
+/* How many labels from this one on ask for attributes: VALUE.NAME._attr, several times. */
+static size_t read_attributes(const struct names_labels *labels, size_t first)
+{
+	size_t count = 0;
+	while (first + count + 3 < labels->count &&
+		strcmp(labels->labels[first + count + 2], "_attr") == 0) {
+		count += 3;
+	}
+	return count;
+}
+
 /* A service's name has targets only, and the name above it, _tcp.NAME, nothing of its own. */
 static void keep_targets(struct names_answer *answer, size_t service_labels)
 {
@@ -430,12 +450,15 @@ void names_evaluate(struct names_answer *ret_answer, const char *name, const cha
 	struct evaluation evaluation = { .source = source,
 		.collector = { .answer = ret_answer, .domain = domain } };
 	size_t service_labels = read_service(&labels, &evaluation.collector.service);
+	evaluation.attributes = labels.labels + service_labels;
+	evaluation.attribute_labels = read_attributes(&labels, service_labels);
+	size_t first = service_labels + evaluation.attribute_labels;
 	if (*root) {
 		text_printf(evaluation.base, sizeof(evaluation.base), "%s", root);
 	} else {
-		take_registry(&evaluation, &labels, service_labels);
+		take_registry(&evaluation, &labels, first);
 	}
-	bool found = find_with_address(&evaluation, &labels, service_labels);
+	bool found = find_with_address(&evaluation, &labels, first);
 	names_collect_end(&evaluation.collector);
 	bool unknown = evaluation.incomplete || (!found && evaluation.undecided);
 	if (evaluation.pending || unknown) {
@@ -444,6 +467,7 @@ void names_evaluate(struct names_answer *ret_answer, const char *name, const cha
 										  : NAMES_UNKNOWN };
 		return;
 	}
+	found = found && (evaluation.attribute_labels == 0 || ret_answer->path_count > 0);
 	ret_answer->status = found ? NAMES_FOUND : NAMES_ABSENT;
 	if (found && service_labels > 0) {
 		keep_targets(ret_answer, service_labels);

@@ -22,6 +22,9 @@
  * A name with a first part _SERVICE._tcp or _SERVICE._udp asks for the endpoints whose protocol, or
  * whose api's last part, is SERVICE.
  *
+ * Before the name, and after a service, VALUE.ATTRIBUTE._attr asks for the records with that
+ * attribute; there may be several: canary.track._attr.2.shard._attr.NAME.
+ *
  * The module does no I/O. It asks a source for nodes, and the source may answer that a node is
  * still being read: the front end then waits and evaluates the name again from the start.
  */

@@ -160,5 +160,6 @@ void output_succeed(struct output *output)
 
 struct render_filter output_filter(const struct config_output *config)
 {
-	return (struct render_filter){ config->api, config->protocol, config->scope };
+	return (struct render_filter){ config->api, config->protocol, config->scope,
+		config->selection };
 }

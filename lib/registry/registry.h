@@ -435,6 +435,7 @@ struct registry_criteria {
 	const char *type;        /* attribute "type" */
 	const char *id;          /* yarn:id */
 	const char *persistence; /* yarn:persistence */
+	const char *attributes;  /* see lib/record/select.h */
 	size_t max_bytes; /* of all records found: more is LimitExceeded; 0: as many as there are */
 };
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/record/select.h"
+
 enum { FIRST_SIZE = 16 };
 
 /* ---- criteria ---- */
@@ -20,7 +22,8 @@ int registry_criteria_copy(struct registry_criteria *criteria, const struct regi
 {
 	if (copy(&criteria->under, from->under) || copy(&criteria->api, from->api) ||
 		copy(&criteria->protocol, from->protocol) || copy(&criteria->type, from->type) ||
-		copy(&criteria->id, from->id) || copy(&criteria->persistence, from->persistence)) {
+		copy(&criteria->id, from->id) || copy(&criteria->persistence, from->persistence) ||
+		copy(&criteria->attributes, from->attributes)) {
 		registry_criteria_finish(criteria);
 		return -1;
 	}
@@ -31,7 +34,7 @@ int registry_criteria_copy(struct registry_criteria *criteria, const struct regi
 void registry_criteria_finish(struct registry_criteria *criteria)
 {
 	const char *texts[] = { criteria->under, criteria->api, criteria->protocol, criteria->type,
-		criteria->id, criteria->persistence };
+		criteria->id, criteria->persistence, criteria->attributes };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		free((void *)(uintptr_t)texts[i]);
 	}
@@ -58,6 +61,7 @@ bool registry_criteria_match(const struct registry_criteria *criteria, const str
 {
 	return equal(criteria->id, record_id(record)) &&
 		equal(criteria->persistence, record_persistence(record)) &&
+		select_takes(criteria->attributes, record) &&
 		equal(criteria->type, json_string_value(record_attribute(record, "type"))) &&
 		((!criteria->api && !criteria->protocol) || endpoint_matches(criteria, record));
 }

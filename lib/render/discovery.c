@@ -5,6 +5,7 @@
 
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/record/select.h"
 #include "lib/render/internal.h"
 #include "lib/render/locality.h"
 
@@ -20,6 +21,50 @@ static void label(struct buffer *out, const char *name, const char *value)
 	if (value && *value) {
 		buffer_printf(out, ",\"__meta_berth_%s\":", name);
 		render_json_string(out, value);
+	}
+}
+
+/* Names of labels have letters, digits and underscores. */
+static void label_name(char *out, size_t size, const char *name)
+{
+	snprintf(out, size, "%s", name);
+	for (char *c = out; *c; c++) {
+		*c = isalnum((unsigned char)*c) && !((unsigned char)*c & 0x80) ? *c : '_';
+	}
+}
+
+/*
+ * The other attributes, but those of YARN and our own, of which labels exist. Of two names that
+ * become the same label the first one counts.
+ */
+static void attribute_labels(struct buffer *out, const struct record *record)
+{
+	enum { MOST = 32, NAME_BYTES = 64 };
+	static const char *const structure[] = { "type", "description", "external", "internal" };
+	char names[MOST][NAME_BYTES];
+	size_t count = 0;
+	const char *key;
+	json_t *value;
+	json_object_foreach ((json_t *)(uintptr_t)record_json(record), key, value) {
+		char text[SELECT_VALUE_BYTES];
+		char name[sizeof("attribute_") + NAME_BYTES];
+		bool left_out = count == MOST || strlen(key) >= NAME_BYTES ||
+			strncmp(key, "yarn:", 5) == 0 || strncmp(key, "berth:", 6) == 0 ||
+			!select_text(text, value);
+		for (size_t i = 0; i < sizeof(structure) / sizeof(structure[0]); i++) {
+			left_out = left_out || strcmp(key, structure[i]) == 0;
+		}
+		if (left_out) {
+			continue;
+		}
+		label_name(names[count], NAME_BYTES, key);
+		for (size_t i = 0; i < count; i++) {
+			left_out = left_out || strcmp(names[i], names[count]) == 0;
+		}
+		if (!left_out) {
+			snprintf(name, sizeof(name), "attribute_%s", names[count++]);
+			label(out, name, text);
+		}
 	}
 }
 
@@ -44,6 +89,7 @@ static const char *prometheus_item(struct render *render, const struct render_it
 	label(out, "component", json_string_value(record_attribute(record, "yarn:component")));
 	label(out, "hostname", json_string_value(record_attribute(record, "yarn:hostname")));
 	label(out, "zone", render_zone(record));
+	attribute_labels(out, record);
 	if (render->options->tiers) {
 		buffer_printf(out, ",\"__meta_berth_tier\":\"%u\"", item->tier);
 	}

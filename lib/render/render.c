@@ -93,8 +93,8 @@ static const char *json_item(struct render *render, const struct render_item *it
 	struct buffer *out = render->out;
 	const struct record_endpoint *endpoint = item->endpoint;
 	buffer_printf(out,
-		"%s\n{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", render->items ? "," : "",
-		item->path, endpoint->scope);
+		"%s%s{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", render->items ? "," : "",
+		render->options->compact ? "" : "\n", item->path, endpoint->scope);
 	render_json_string(out, endpoint->api);
 	buffer_append_text(out, ",\"protocol\":");
 	render_json_string(out, endpoint->protocol);

@@ -68,6 +68,7 @@ struct render_filter {
 	const char *api;
 	const char *protocol;
 	const char *scope;
+	const char *attributes; /* see lib/record/select.h */
 };
 
 /* One address of one endpoint. */
@@ -92,6 +93,7 @@ struct render_options {
 	const char *backend; /* haproxy: NULL or "": server lines alone */
 	const char *domain;  /* hosts: the domain at the end of component names */
 	bool tiers;          /* json, prometheus: each item says of which tier it is */
+	bool compact;        /* json: no line for each item */
 	/*
 	 * nginx: the addresses of a host name, from index 0 to the first NULL; NULL: names are left
 	 * out. nginx refuses its whole configuration when it cannot look up one name of it.

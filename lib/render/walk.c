@@ -5,6 +5,7 @@
 
 #include "lib/base/quote.h"
 #include "lib/base/text.h"
+#include "lib/record/select.h"
 #include "lib/render/host.h"
 #include "lib/render/internal.h"
 #include "lib/render/locality.h"
@@ -80,6 +81,9 @@ static void take_member(const struct render_member *member, const struct render_
 	struct render_result *result)
 {
 	size_t index = 0;
+	if (!select_takes(filter->attributes, member->record)) {
+		return;
+	}
 	for (size_t i = 0; i < record_endpoint_count(member->record); i++) {
 		struct record_endpoint endpoint = record_endpoint(member->record, i);
 		size_t at;
@@ -148,8 +152,8 @@ size_t render_count_instances(
 	size_t count = 0;
 	for (size_t i = 0; i < picture->count; i++) {
 		const struct record *record = picture->members[i].record;
-		for (size_t at = 0; render_weight(record) > 0 && at < record_endpoint_count(record);
-			at++) {
+		bool counts = render_weight(record) > 0 && select_takes(filter->attributes, record);
+		for (size_t at = 0; counts && at < record_endpoint_count(record); at++) {
 			struct record_endpoint endpoint = record_endpoint(record, at);
 			if (lets_through(filter, &endpoint) &&
 				json_array_size(endpoint.addresses) > 0) {

@@ -33,6 +33,7 @@ SERVICES = {
 }
 PROTOCOLS = (None, "http", "sql")
 NEAR = ("self", "us/b", None)
+FILTERED = ("instance", "component", "node", "absent")  # these by an attribute, too
 
 # The forms that differ, and why: to be emptied.
 KNOWN = {
@@ -64,24 +65,32 @@ class Member:
 
 
 class Question:
-    def __init__(self, service, protocol, near):
-        self.service, self.protocol, self.near = service, protocol, near
+    def __init__(self, service, protocol, near, track):
+        self.service, self.protocol, self.near, self.track = service, protocol, near, track
         self.path, self.name = SERVICES[service]
+        if track:
+            self.name = f"{track}.track._attr.{self.name}"
 
     def __str__(self):
-        return f"{self.service}, {self.protocol or 'any'}, near {self.near}"
+        return f"{self.service}, {self.protocol or 'any'}, near {self.near}, {self.track or 'any'}"
 
     @property
     def whole_name(self):
         return f"{f'_{self.protocol}._tcp.' if self.protocol else ''}{self.name}"
 
+    @property
+    def name_with_query(self):
+        """As Envoy may ask."""
+        return self.whole_name.replace(f"{self.track}.track._attr.", "") + (
+            f"?attribute.track={self.track}")
+
     def parameters(self):
-        pairs = {"protocol": self.protocol, "near": self.near}
+        pairs = {"protocol": self.protocol, "near": self.near, "attribute.track": self.track}
         return "&".join(f"{key}={value}" for key, value in pairs.items() if value)
 
     def of_output(self):
         """Its outputs are below this word."""
-        return f"{list(SERVICES).index(self.service)}-{self.protocol or 'any'}"
+        return f"{list(SERVICES).index(self.service)}-{self.protocol or 'any'}-{self.track}"
 
     def expected(self, world, further):
         """[[members of a tier], …]; `further`: a path that fails over is in use."""
@@ -91,7 +100,8 @@ class Question:
             for member in sorted(world, key=lambda member: member.path):
                 parent = member.path.rpartition("/")[0]
                 if root + self.path in (member.path, parent) and (
-                        not self.protocol or member.protocol == self.protocol):
+                        not self.protocol or member.protocol == self.protocol) and (
+                        not self.track or member.attributes.get("track") == self.track):
                     tier = element_tier(rank, member.zone, near or "")
                     tiers.setdefault(tier, []).append(member)
         return [tiers[tier] for tier in sorted(tiers)]
@@ -127,20 +137,23 @@ class OneAnswer(OutputTest):
         self.proxy.start()
         self.world = [
             Member(f"{WEB}/c1", "10.0.0.1", "http", **{"berth:zone": "us/b"}),
-            Member(f"{WEB}/c2", "10.0.0.2", "http", **{"berth:zone": "eu/a", "weight": 3}),
-            Member(f"{WEB}/c3", "10.0.0.3", "sql", **{"berth:zone": "eu/b"}),
+            Member(f"{WEB}/c2", "10.0.0.2", "http", track="canary", weight=3,
+                **{"berth:zone": "eu/a"}),
+            Member(f"{WEB}/c3", "10.0.0.3", "sql", track="stable", **{"berth:zone": "eu/b"}),
             Member(f"{WEB}/c4", "10.0.0.4", "http", weight=0, **{"berth:zone": "eu/a/r1"}),
-            Member("/services/db", "10.0.0.5", "sql"),
+            Member("/services/db", "10.0.0.5", "sql", track="stable"),
             Member(f"{HADOOP}/h1", "10.0.0.6", "http", **{"berth:zone": "us/b"}),
             Member(f"{HADOOP}/h2", "10.0.0.7", "sql", description="main"),
-            Member(f"{FAR}{WEB}/f1", "10.0.0.8", "http", **{"berth:zone": "us/b"}),
+            Member(f"{FAR}{WEB}/f1", "10.0.0.8", "http", track="canary",
+                **{"berth:zone": "us/b"}),
             Member(f"{FAR}{WEB}/f2", "10.0.0.9", "sql", **{"berth:zone": "eu/a"}),
             Member(f"{FAR}/services/db", "10.0.0.10", "sql"),
         ]
         for member in self.world:
             self.put(member.path, member.content())
-        self.questions = [Question(service, protocol, near)
-            for service in SERVICES for protocol in PROTOCOLS for near in NEAR]
+        self.questions = [Question(service, protocol, near, track)
+            for service in SERVICES for protocol in PROTOCOLS for near in NEAR
+            for track in (None, *(["canary"] if service in FILTERED else []))]
         # berth-xds needs a stream for each place that a name may mean.
         self.asked = self.agent(agent={"zone": ZONE, "failover": FAR, "failover_hold": "200ms",
                 "max_watchers": 2048},
@@ -155,11 +168,13 @@ class OneAnswer(OutputTest):
             for format in FORMATS if question.near == "self" else ():
                 common = {"from": question.path, "prefer": "zone", "when_empty": "write",
                     "failover": FAR + question.path, "failover_hold": "200ms", "quiet": "20ms",
-                    **({"protocol": question.protocol} if question.protocol else {})}
+                    **({"protocol": question.protocol} if question.protocol else {}),
+                    **({"attribute.track": question.track} if question.track else {})}
                 name = f"{question.of_output()}-{format}"
                 if question.service in ("instance", "node", "Hadoop", "absent"):
                     sections[f"output {name}"] = {**common, "format": format,
                         "path": self.directory / name}
+        common.pop("attribute.track", None)
         sections["output runtime"] = {**common, "from": WEB, "failover": FAR + WEB,
             "protocol": "http", "format": "haproxy-runtime", "backend": "web",
             "socket": self.proxy.socket}
@@ -231,10 +246,13 @@ class OneAnswer(OutputTest):
                     address(at["address"], at["port_value"]))
         return [tiers[tier] for tier in sorted(tiers)]
 
-    def of_eds(self, question):
+    def of_eds_by_query(self, question):
+        return self.of_eds(question, question.name_with_query)
+
+    def of_eds(self, question, name=None):
         with contextlib.closing(UnixConnection(self.xds_socket)) as connection:
             connection.request("POST", "/v3/discovery:endpoints",
-                json.dumps({"resource_names": [question.whole_name]}))
+                json.dumps({"resource_names": [name or question.whole_name]}))
             response = connection.getresponse()
             text = response.read().decode()
         return self.tiers_of_envoy(json.loads(text)["resources"][0]) \
@@ -270,7 +288,11 @@ class OneAnswer(OutputTest):
         forms = {"endpoints": self.of_endpoints, "text": self.of_text, "targets": self.of_targets,
             "names": self.of_names}
         if question.near == "self":
-            forms.update({"SRV": self.of_srv, "EDS": self.of_eds, "libberth": self.of_libberth})
+            forms.update({"SRV": self.of_srv, "EDS": self.of_eds})
+            if question.track:
+                forms["EDS by query"] = self.of_eds_by_query
+            else:
+                forms["libberth"] = self.of_libberth
             if not question.protocol:
                 forms["A"] = self.of_a
                 if not os.environ.get("BERTH_SANITIZER"):  # it loads into sanitized programs alone
@@ -278,7 +300,8 @@ class OneAnswer(OutputTest):
             for format in FORMATS:
                 if (self.directory / f"{question.of_output()}-{format}").exists():
                     forms[format] = lambda asked, format=format: self.of_file(asked, format)
-            if (question.service, question.protocol) == ("instance", "http"):
+            if (question.service, question.protocol, question.track) == (
+                    "instance", "http", None):
                 forms["HAProxy's plan"] = self.of_run_time
         return forms
 
@@ -287,7 +310,7 @@ class OneAnswer(OutputTest):
     def is_let_go(self, question, form):
         """berth-xds may let go of a name that nobody asks for any more, and while the registry is
         away it learns of no absence."""
-        return form == "EDS" and self.away and not self.expectation(question, form)
+        return form.startswith("EDS") and self.away and not self.expectation(question, form)
 
     def expectation(self, question, form):
         """In a look-up of a path, a further one comes in by nearness alone."""
@@ -301,7 +324,7 @@ class OneAnswer(OutputTest):
         if form == "HAProxy's plan":
             tiers = [tiers[0], [member for tier in tiers[1:] for member in tier]]
         groups = [[address(member.host, member.port) for member in tier] for tier in tiers]
-        if form in ("SRV", "EDS", "envoy", "HAProxy's plan"):
+        if form in ("SRV", "EDS", "EDS by query", "envoy", "HAProxy's plan"):
             return [sorted(group) for group in groups]
         return [item for group in groups for item in group]
 

@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 								 .record = record },
 			{ .path = "/services/web/b.c/d", .record = record, .tier = len & 1 } };
 		const struct render_picture picture = { "/services/web", members, 2 };
-		const struct render_filter any = { NULL, NULL, NULL };
+		const struct render_filter any = { .api = NULL };
 		struct render_result ignored;
 		haproxy_servers_read(&wanted, &picture, &any, &ignored);
 	}

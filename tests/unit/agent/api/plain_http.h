@@ -53,6 +53,12 @@ int http_parameter(const struct http_request *request, const char *name, char *o
 	return found;
 }
 
+int http_decode(const char *text, size_t len, char *out, size_t size)
+{
+	snprintf(out, size, "%.*s", (int)len, text);
+	return (int)len;
+}
+
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
 	size_t len, void (*release)(void *context), void *context)
 {

@@ -85,10 +85,11 @@ static void search(struct stage *stage, bool local)
 {
 	for (int i = 0; i < SEARCHES; i++) {
 		struct client *client = &stage->clients[i];
-		*client = (struct client){
-			.request = { .method = HTTP_GET, .path = "/v1/find", .local = local },
-			.parameter = "api"
-		};
+		*client = (struct client){ .request = { .method = HTTP_GET,
+						   .path = "/v1/find",
+						   .query = "",
+						   .local = local },
+			.parameter = "api" };
 		snprintf(client->value, sizeof(client->value), "urn:%d", i);
 		api_on_request(stage->api, &client->request);
 	}
@@ -129,7 +130,7 @@ Test(api_find, remote_clients_do_not_use_up_the_turns_of_local_ones)
 	open_stage(&stage);
 	search(&stage, false);
 	cr_assert_eq(count_answers(&stage, 503), SEARCHES - 8);
-	struct client local = { .request = { .path = "/v1/find", .local = true },
+	struct client local = { .request = { .path = "/v1/find", .query = "", .local = true },
 		.parameter = "api",
 		.value = "urn:local" };
 	api_on_request(stage.api, &local.request);
@@ -190,7 +191,7 @@ Test(api_find, gives_records_as_stored_by_path)
 {
 	struct stage stage;
 	open_stage(&stage);
-	struct client client = { .request = { .path = "/v1/find", .local = true } };
+	struct client client = { .request = { .path = "/v1/find", .query = "", .local = true } };
 	memory_put(stage.registry, "/n3", "{\"type\": \"JSONServiceRecord\",\n\"x\":  1}");
 	memory_put(stage.registry, "/n10", "{\"type\":\"JSONServiceRecord\"}");
 	memory_put(stage.registry, "/n4", "{\"type\":\"Other\"}");
@@ -209,7 +210,7 @@ Test(api_find, a_search_that_finds_too_much_is_refused)
 	static char record[RECORD_BYTES + 1];
 	struct stage stage;
 	open_stage(&stage);
-	struct client client = { .request = { .path = "/v1/find", .local = true } };
+	struct client client = { .request = { .path = "/v1/find", .query = "", .local = true } };
 	memset(record, ' ', RECORD_BYTES);
 	memcpy(record, "{\"type\":\"JSONServiceRecord\"}", 28);
 	for (int i = 0; i < RECORDS; i++) {

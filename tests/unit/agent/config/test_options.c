@@ -165,6 +165,7 @@ Test(config_options, secrets_are_masked_in_families)
 		[CONFIG_CHECK] = "limit env header expect_header",
 		[CONFIG_DIALECT] = "metadata labels",
 		[CONFIG_CONTAINER] = "attribute label",
+		[CONFIG_OUTPUT] = "attribute",
 	};
 	expect_keys(keys, masks_secrets);
 }

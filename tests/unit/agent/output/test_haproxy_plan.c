@@ -202,7 +202,7 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 	const struct render_picture picture = { "/a", members, 3 };
 	struct haproxy_servers servers;
 	struct render_result result;
-	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" }, &result);
+	haproxy_servers_read(&servers, &picture, &(struct render_filter){ .api = "" }, &result);
 	cr_assert_eq(servers.count, 2);
 	cr_assert_str_eq(servers.items[0].name, "berth:c-2");
 	cr_assert_str_eq(servers.items[1].name, "berth:c1");
@@ -241,7 +241,7 @@ Test(haproxy_plan, farther_servers_are_backups_under_a_name_that_says_so)
 	struct haproxy_plan plan;
 	struct err err = ERR_INIT;
 	char state[] = HEAD "\n";
-	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" }, &result);
+	haproxy_servers_read(&servers, &picture, &(struct render_filter){ .api = "" }, &result);
 	cr_assert_eq(servers.count, 2);
 	cr_expect_str_eq(servers.items[0].name, "berth:backup:.net.b.a.c1");
 	cr_expect(servers.items[0].backup);

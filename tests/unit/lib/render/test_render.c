@@ -77,7 +77,8 @@ static const char *write_as(enum render_format format, const char *api, size_t c
 	"\"__meta_berth_api\":\"urn:rest\",\"__meta_berth_protocol\":\"" protocol "\""
 #define C1_LABELS                                                                                  \
 	LABELS("c1", "http")                                                                       \
-	",\"__meta_berth_id\":\"id_1\",\"__meta_berth_description\":\"a \\\"web\\\"\"}"
+	",\"__meta_berth_id\":\"id_1\",\"__meta_berth_description\":\"a \\\"web\\\"\","            \
+	"\"__meta_berth_attribute_weight\":\"5\"}"
 
 #define C1_NAMES                                                                                   \
 	"c1.components.prod.web.joe.users.berth c1.prod.web.joe.berth prod.web.joe.users.berth "   \
@@ -296,13 +297,19 @@ Test(render, instances_are_members_with_an_address_that_the_filter_lets_through)
 	}
 	struct render_picture picture = { FROM, members, COUNT };
 	cr_assert_eq(
-		render_count_instances(&picture, &(struct render_filter){ NULL, NULL, NULL }), 3);
-	cr_assert_eq(render_count_instances(&picture, &(struct render_filter){ "", "", "" }), 3);
-	cr_assert_eq(
-		render_count_instances(&picture, &(struct render_filter){ "urn:rest", NULL, NULL }),
+		render_count_instances(&picture,
+			&(struct render_filter){ .api = NULL, .protocol = NULL, .scope = NULL }),
+		3);
+	cr_assert_eq(render_count_instances(&picture,
+			     &(struct render_filter){ .api = "", .protocol = "", .scope = "" }),
+		3);
+	cr_assert_eq(render_count_instances(&picture,
+			     &(struct render_filter){
+				     .api = "urn:rest", .protocol = NULL, .scope = NULL }),
 		2);
-	cr_assert_eq(
-		render_count_instances(&picture, &(struct render_filter){ NULL, NULL, "internal" }),
+	cr_assert_eq(render_count_instances(&picture,
+			     &(struct render_filter){
+				     .api = NULL, .protocol = NULL, .scope = "internal" }),
 		1);
 	for (size_t i = 0; i < COUNT; i++) {
 		record_free(kept[i]);
