@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
 #include "lib/base/utf8.h"
@@ -90,7 +91,7 @@ static const struct short_form *given_form(const struct options *options, size_t
 {
 	const struct short_form *given = NULL;
 	*ret_count = 0;
-	for (size_t i = 0; i < sizeof(short_forms) / sizeof(short_forms[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(short_forms); i++) {
 		if (address_of(options, &short_forms[i])) {
 			given = &short_forms[i];
 			(*ret_count)++;
@@ -125,7 +126,7 @@ static int set_texts(struct record *record, const struct options *options, struc
 		const char *value;
 	} texts[] = { { "description", options->description }, { "yarn:id", options->id },
 		{ "yarn:persistence", options->persistence } };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (texts[i].value && record_set_text(record, texts[i].name, texts[i].value) != 0) {
 			return err_set(err, BERTH_FAILED, "%s: no valid text", texts[i].name);
 		}

@@ -2,6 +2,7 @@
  * bridge: the containers of this host and their records, as the host's agent sees them.
  */
 #include "cli/cli.h"
+#include "lib/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static enum table_colour colour_of(const char *state)
 		{ "served", TABLE_PLAIN },
 		{ "empty", TABLE_DIM },
 	};
-	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(colours); i++) {
 		if (strcmp(state, colours[i].state) == 0) {
 			return colours[i].colour;
 		}

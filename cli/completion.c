@@ -7,6 +7,7 @@
  * nothing without one.
  */
 #include "cli/verbs.h"
+#include "lib/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -303,7 +304,7 @@ int verb_completion(struct cli *cli)
 		const char *name;
 		void (*print)(void);
 	} shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
-	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(shells); i++) {
 		if (strcmp(cli_operand(cli), shells[i].name) == 0) {
 			shells[i].print();
 			return 0;

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "cli/convert_write.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 
 enum { LABEL_SIZE = 64, VALUE_SIZE = 1024 };
@@ -180,7 +181,7 @@ static void write_headers(FILE *out, const json_t *headers)
 		const json_t *value = json_is_array(values) ? json_array_get(values, 0) : values;
 		bool good = json_is_string(value) && is_token(name) && strlen(name) < 64 &&
 			json_array_size(values) <= 1;
-		for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 			good = good && strcasecmp(own[i], name) != 0;
 		}
 		snprintf(key, sizeof(key), "header.%s", name);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/convert_write.h"
+#include "lib/base/array.h"
 
 enum { LABEL_SIZE = 64 };
 
@@ -30,7 +31,7 @@ static const char *log_level(const json_t *level)
 		{ "debug", 20, "debug" },
 		{ "trace", 10, "debug" },
 	};
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(levels); i++) {
 		const char *name = json_string_value(level);
 		if (name ? strcmp(name, levels[i].name) == 0
 			 : json_integer_value(level) == levels[i].number) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_read.h"
 
@@ -83,7 +84,7 @@ int verb_report(struct cli *cli)
 	};
 	struct berth_failure failure;
 	const char *status = cli->options.operands[1];
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(status, names[i]) == 0) {
 			int code = berth_report(cli->berth, cli_operand(cli), (enum berth_health)i,
 				cli->options.message, &failure);

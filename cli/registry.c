@@ -1,5 +1,6 @@
 /* Verbs that write to a registry: berth mknode, rm, purge. */
 #include "cli/cli.h"
+#include "lib/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static int parse_policy(const char *text, enum berth_purge_policy *ret)
 		[BERTH_PURGE_SKIP_ON_CHILDREN] = "skip-on-children",
 		[BERTH_PURGE_FAIL_ON_CHILDREN] = "fail-on-children",
 	};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (!text || strcmp(text, names[i]) == 0) {
 			*ret = (enum berth_purge_policy)i;
 			return 0;

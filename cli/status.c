@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 static void fact(struct table *table, const char *name, enum table_colour colour, const char *text)
@@ -298,7 +299,7 @@ void cli_print_status(const struct cli *cli, const json_t *agent)
 	size_t index;
 	json_t *item;
 	agent_facts(cli, agent);
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		print_part(cli, &parts[i], json_object_get(agent, parts[i].name));
 	}
 	print_dns(json_object_get(agent, "dns"));

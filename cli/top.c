@@ -6,6 +6,7 @@
  * has rows in one write, so that it neither flickers nor scrolls.
  */
 #include "cli/cli.h"
+#include "lib/base/array.h"
 #include "lib/base/memory_file.h"
 
 #include <poll.h>
@@ -268,7 +269,7 @@ static const struct {
 
 static char key_of(const char *bytes, size_t len)
 {
-	for (size_t i = 0; i < sizeof(sequences) / sizeof(sequences[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(sequences); i++) {
 		if (strlen(sequences[i].bytes) == len &&
 			memcmp(sequences[i].bytes, bytes, len) == 0) {
 			return sequences[i].key;

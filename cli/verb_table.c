@@ -1,5 +1,6 @@
 /* The table of the verbs. */
 #include "cli/verbs.h"
+#include "lib/base/array.h"
 
 #define FILTER (OPTION(API) | OPTION(PROTOCOL) | OPTION(SCOPE))
 #define ENDPOINT                                                                                   \
@@ -306,6 +307,6 @@ const struct verb verbs[] = {
 		.run = verb_completion },
 };
 
-const size_t verb_count = sizeof(verbs) / sizeof(verbs[0]);
+const size_t verb_count = ARRAY_LEN(verbs);
 
-_Static_assert(sizeof(verbs) / sizeof(verbs[0]) <= VERBS_MOST, "the names of all verbs have room");
+_Static_assert(ARRAY_LEN(verbs) <= VERBS_MOST, "the names of all verbs have room");

@@ -4,13 +4,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/array.h"
+
 enum { HTTP_PORT = 80 };
 
 /* "localhost:8080", "127.0.0.1:8080" or "[::1]:8080"; browsers leave port 80 out. */
 static bool is_own_host(const char *host, unsigned port)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
-	for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; host && i < ARRAY_LEN(names); i++) {
 		char own[32];
 		snprintf(own, sizeof(own), "%s:%u", names[i], port);
 		if (strcasecmp(host, own) == 0 ||
@@ -75,7 +77,7 @@ void web_request_write(struct buffer *out, const struct http_reader *request)
 	buffer_printf(out, "%s %s%s%s HTTP/1.%c\r\nHost: berth\r\nConnection: close\r\n",
 		http_reader_method(request), http_reader_target(request) + WEB_TOKEN_BYTES,
 		*query ? "?" : "", query, request->http_1_0 ? '0' : '1');
-	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
 		const char *value = http_reader_field(request, passed[i].field);
 		if (value) {
 			buffer_printf(out, "%s: %s\r\n", passed[i].name, value);

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/base/path.h"
@@ -366,7 +367,7 @@ static bool is_local(int fd)
 	struct statfs status;
 	bool known = false;
 	if (fstatfs(fd, &status) == 0) {
-		for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(local); i++) {
 			known = known || (unsigned long)status.f_type == local[i];
 		}
 	}

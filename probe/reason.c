@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 /* Of OpenSSL's x509_vfy.h, which libcurl hands on; they are part of its interface. */
@@ -114,7 +115,7 @@ static void say_handshake(const struct reason_of *of, char *out)
 		{ "unsupported certificate",
 			"our certificate is not for a client: issue one with usage clientAuth" },
 	};
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
 		if (strstr(of->error, reasons[i].words)) {
 			text_printf(out, REASON_BYTES, "%s", reasons[i].reason);
 			return;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/utf8.h"
 #include "lib/program/memory.h"
 #include "xds/protobuf.h"
@@ -38,8 +39,7 @@ static const enum part delta_parts[] = { [1] = PART_NODE,
 
 static enum part part_of(const struct protobuf_field *field, bool delta)
 {
-	size_t count = delta ? sizeof(delta_parts) / sizeof(delta_parts[0])
-			     : sizeof(parts) / sizeof(parts[0]);
+	size_t count = delta ? ARRAY_LEN(delta_parts) : ARRAY_LEN(parts);
 	if (!field->is_bytes || field->number >= count) {
 		return PART_OTHER;
 	}

@@ -5,6 +5,7 @@
  * subscribes to; what changes meanwhile is only marked (subscription.h). A client that reads
  * slowly, or not at all, costs that much.
  */
+#include "lib/base/array.h"
 #include "lib/program/memory.h"
 #include "xds/session.h"
 
@@ -496,8 +497,7 @@ void *session_http2_create(const struct session_host *host)
 	memory_must(http2->session);
 	nghttp2_option_del(option);
 	nghttp2_session_callbacks_del(callbacks);
-	nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings,
-		sizeof(settings) / sizeof(settings[0]));
+	nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, ARRAY_LEN(settings));
 	return http2;
 }
 

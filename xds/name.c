@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/text.h"
 #include "lib/program/memory.h"
@@ -114,7 +115,7 @@ static bool take_service(struct name_meaning *meaning, char **text)
 	if ((*text)[0] != '_') {
 		return true;
 	}
-	for (size_t i = 0; dot && i < sizeof(transports) / sizeof(transports[0]); i++) {
+	for (size_t i = 0; dot && i < ARRAY_LEN(transports); i++) {
 		size_t len = (size_t)(dot - *text) - 1;
 		if (strncmp(dot, transports[i], strlen(transports[i])) == 0 && len > 0 &&
 			len <= LABEL_MAX) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 
 /* ---- routes ---- */
@@ -72,7 +73,7 @@ static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELET
 static void write_methods(struct buffer *out, unsigned methods)
 {
 	const char *separator = "";
-	for (size_t i = 0; i < sizeof(method_names) / sizeof(method_names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(method_names); i++) {
 		if (methods & 1u << i) {
 			buffer_printf(out, "%s%s", separator, method_names[i]);
 			separator = ", ";
@@ -126,7 +127,7 @@ static bool is_for_containers(const struct route *route)
 {
 	static api_handler *const handlers[] = { api_resolve, api_list, api_records, api_endpoints,
 		api_targets, api_stat, api_find, api_names, api_shared, api_watch, api_bridge };
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(handlers); i++) {
 		if (route->handler == handlers[i]) {
 			return true;
 		}
@@ -143,7 +144,7 @@ static bool is_published(
 {
 	static api_handler *const handlers[] = { api_resolve, api_list, api_records, api_endpoints,
 		api_targets, api_stat };
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(handlers); i++) {
 		if (route->handler == handlers[i]) {
 			return true;
 		}
@@ -191,7 +192,7 @@ static unsigned methods_of(
 static const struct route *find_route(const struct api *api, const struct http_request *request,
 	const char **ret_rest, unsigned *allowed)
 {
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
 		unsigned methods = methods_of(api, &routes[i], request);
 		const char *rest = methods ? match(&routes[i], request->path) : NULL;
 		if (rest && methods & 1u << request->method) {
@@ -221,7 +222,7 @@ static bool overlooks_attributes(const struct route *route, const struct http_re
 		api_find };
 	bool overlooks = strncmp(request->query, "attribute.", 10) == 0 ||
 		strstr(request->query, "&attribute.");
-	for (size_t i = 0; i < sizeof(filtered) / sizeof(filtered[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(filtered); i++) {
 		overlooks = overlooks && route->handler != filtered[i];
 	}
 	return overlooks;
@@ -274,7 +275,7 @@ static void index_page(struct api *api, struct http_request *request, const char
 		return;
 	}
 	json_t *list = json_array();
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
 		unsigned methods = methods_of(api, &routes[i], request);
 		if (!methods) {
 			continue;

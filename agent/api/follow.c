@@ -9,6 +9,7 @@
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_read.h"
 #include "lib/base/json_text.h"
@@ -664,7 +665,7 @@ void api_follow_ask(struct api *api, struct http_request *request, const char *r
 		api_bad_request(request, "the body must be a JSON object");
 		return;
 	}
-	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+	for (size_t kind = 0; kind < ARRAY_LEN(kinds); kind++) {
 		size_t index;
 		json_t *item;
 		json_array_foreach (json_object_get(body, kinds[kind].member), index, item) {

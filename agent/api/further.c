@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
@@ -240,7 +241,7 @@ static uint64_t key_of(const struct cache_query *query)
 	const char *const texts[] = { query->path, filter->api, filter->protocol, filter->scope,
 		filter->attributes };
 	uint64_t key = HASH_INIT;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		key = hash_text(key, texts[i] ? texts[i] : "");
 		key = hash_bytes(key, "", 1);
 	}

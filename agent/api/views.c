@@ -7,6 +7,7 @@
 #include "agent/api/poll.h"
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/hash.h"
 #include "lib/base/json_text.h"
 #include "lib/http/field.h"
@@ -105,7 +106,7 @@ static json_t *make_view(
 static bool changes_by_time_alone(const char *name)
 {
 	static const char *const moving[] = { "uptime", "penalty", "next_run" };
-	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(moving); i++) {
 		if (strcmp(name, moving[i]) == 0) {
 			return true;
 		}

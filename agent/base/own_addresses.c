@@ -9,6 +9,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/socket_address.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum { V4_IN_V6 = 12 /* bytes before an address in its IPv6 form */ };
@@ -188,7 +189,7 @@ static bool is_inner(const char *interface)
 	static const char *const beginnings[] = { "docker", "br-", "virbr", "lxcbr", "lxdbr",
 		"podman", "cni", "veth", "cali", "flannel", "kube-", "nerdctl", "vmnet",
 		"vboxnet" };
-	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
 		if (strncmp(interface, beginnings[i], strlen(beginnings[i])) == 0) {
 			return true;
 		}

@@ -8,6 +8,7 @@
 #include "agent/bridge/registrator.h"
 #include "agent/config/build.h"
 #include "agent/config/record.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/record/record.h"
 
@@ -20,7 +21,7 @@ static const char *value_of(const struct bridge_facts *facts, const char *name, 
 	const struct config_name_value known[] = { { (char *)"name", facts->name },
 		{ (char *)"image", facts->image }, { (char *)"id", (char *)(uintptr_t)facts->id },
 		{ (char *)"hostname", facts->host_name } };
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (strlen(known[i].name) == len && strncmp(known[i].name, name, len) == 0) {
 			return known[i].value;
 		}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum { STOP_TIMEOUT_MAX_S = 24 * 3600 };
@@ -99,7 +100,7 @@ void bridge_facts_finish(struct bridge_facts *facts)
 	char *const texts[] = { facts->error, facts->name, facts->image, facts->host_name,
 		facts->status, facts->health, facts->started, facts->stop_signal,
 		facts->network_mode };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		free(texts[i]);
 	}
 	for (size_t i = 0; i < facts->port_count; i++) {

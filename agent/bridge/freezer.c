@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 void bridge_freezer_find(struct bridge_locked *files, size_t count)
@@ -59,7 +60,7 @@ static bool is_frozen(const char *controllers, const char *group)
 	};
 	char path[4096 + 64];
 	bool frozen = false;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !frozen; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(places) && !frozen; i++) {
 		if (strcmp(controllers, places[i].controller) == 0) {
 			text_printf(path, sizeof(path), "%s%s/%s", places[i].mount, group,
 				places[i].file);

@@ -6,6 +6,7 @@
 #include "agent/base/allocate.h"
 #include "agent/config/label.h"
 #include "agent/config/options.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/text.h"
 
@@ -193,7 +194,7 @@ static void read_endpoint(const struct reading *reading, const char *name)
 	(void)set(reading, CONFIG_ENDPOINT, "endpoint", "protocol", "tcp");
 	(void)set(reading, CONFIG_ENDPOINT, "endpoint", "address_type", "host/port");
 	(void)set(reading, CONFIG_ENDPOINT, "endpoint", "api", name);
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		text_printf(label, sizeof(label), "endpoint.%s.%s", name, keys[i]);
 		(void)set(reading, CONFIG_ENDPOINT, label, keys[i],
 			find_part(reading, "endpoint", name, keys[i]));
@@ -254,7 +255,7 @@ static void read_check(const struct reading *reading, const char *name)
 	bridge_service_add_check(reading->service, name);
 	(void)set(reading, CONFIG_CHECK, "check", "type", type);
 	bridge_service_aim_check(reading->service, &place, path ? path : "/");
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		text_printf(label, sizeof(label), "check.%s.%s", name, keys[i]);
 		(void)set(reading, CONFIG_CHECK, label, keys[i],
 			find_part(reading, "check", name, keys[i]));
@@ -312,7 +313,7 @@ static void place_name(const struct reading *reading, const char *name)
 static void read_attributes(const struct reading *reading)
 {
 	static const char *const keys[] = { "description", "persistence" };
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		(void)set(reading, CONFIG_COMPONENT, keys[i], keys[i], find(reading, keys[i]));
 	}
 	for (size_t i = 0; i < reading->labels->count; i++) {
@@ -335,15 +336,15 @@ static bool is_known(const char *key)
 	char name[NAME_BYTES];
 	const char *rest = "";
 	bool known = strncmp(key, "attribute.", strlen("attribute.")) == 0;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		known = known || strcmp(key, words[i]) == 0;
 	}
 	bool endpoint = split(key, "endpoint", name, &rest);
-	for (size_t i = 0; endpoint && i < sizeof(of_endpoints) / sizeof(of_endpoints[0]); i++) {
+	for (size_t i = 0; endpoint && i < ARRAY_LEN(of_endpoints); i++) {
 		known = known || strcmp(rest, of_endpoints[i]) == 0;
 	}
 	bool check = split(key, "check", name, &rest);
-	for (size_t i = 0; check && i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
+	for (size_t i = 0; check && i < ARRAY_LEN(of_checks); i++) {
 		known = known || strcmp(rest, of_checks[i]) == 0;
 	}
 	return known;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum { NAME_BYTES = 256, KEY_BYTES = 128 };
@@ -102,7 +103,7 @@ static void name_refused_checks(const struct reading *reading)
 		{ "check_https", "only http and tcp are checked" },
 		{ "check_grpc", "only http and tcp are checked" },
 	};
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
 		if (find_any(reading, refused[i].key)) {
 			bridge_services_problem(reading->services, "%s of port %u is not taken: %s",
 				refused[i].key, reading->port, refused[i].why);
@@ -153,7 +154,7 @@ static void read_attributes(const struct reading *reading)
 		bool own = read_key(pair->name, key, &port) &&
 			(port == 0 || port == reading->port) &&
 			strncmp(key, "check_", strlen("check_")) != 0;
-		for (size_t j = 0; own && j < sizeof(others) / sizeof(others[0]); j++) {
+		for (size_t j = 0; own && j < ARRAY_LEN(others); j++) {
 			own = strcmp(key, others[j]) != 0;
 		}
 		if (!own || find_any(reading, key) != pair->value) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 
 static bool same_text(const char *a, const char *b)
 {
@@ -27,7 +28,7 @@ static size_t move_texts(struct cache_filter *filter, char *room)
 	const char **texts[] = { &filter->api, &filter->protocol, &filter->scope, &filter->type,
 		&filter->id, &filter->persistence, &filter->near, &filter->attributes };
 	size_t bytes = 0;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *text = *texts[i];
 		if (text && room) {
 			*texts[i] = strcpy(room + bytes, text);

@@ -11,6 +11,7 @@
 #include "agent/check/probe.h"
 #include "agent/check/prober.h"
 #include "agent/check/slot.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "agent/base/random.h"
 #include "agent/base/timer.h"
@@ -37,7 +38,7 @@ enum { FIRST_RUNS_WITHIN_MS = 1000 };
  */
 static const int quick_ms[] = { 0, 50, 100, 200, 400 };
 
-enum { QUICK_LOOKS = sizeof(quick_ms) / sizeof(quick_ms[0]), LONG_PAUSE_MS = 1000 };
+enum { QUICK_LOOKS = ARRAY_LEN(quick_ms), LONG_PAUSE_MS = 1000 };
 
 static const double PASSED_MAX_S = 86400. * 3650;
 

@@ -10,6 +10,7 @@
 #include "agent/base/timer.h"
 #include "agent/check/http.h"
 #include "agent/check/resolve.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 
 enum { ADDRESSES_BYTES = CHECK_ADDRESSES_MAX * (INET6_ADDRSTRLEN + 24) };
@@ -76,7 +77,7 @@ static void on_answer(void *context, const struct check_prober_answer *answer)
 	};
 	struct check_probed *probed = context;
 	struct check_result result = { .verdict = CHECK_FAILING };
-	bool known = (size_t)answer->outcome < sizeof(verdicts) / sizeof(verdicts[0]);
+	bool known = (size_t)answer->outcome < ARRAY_LEN(verdicts);
 	probed->question = NULL;
 	if (answer->outcome == PROBE_STATUS) {
 		judge_http(probed->config, answer, &result);

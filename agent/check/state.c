@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 
 static const char *const names[] = {
 	[CHECK_STATE_PENDING] = "pending",
@@ -19,7 +20,7 @@ const char *check_state_name(enum check_state state)
 
 int check_state_from_name(const char *name)
 {
-	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
+	for (int i = 0; i < (int)(ARRAY_LEN(names)); i++) {
 		if (strcmp(names[i], name) == 0) {
 			return i;
 		}

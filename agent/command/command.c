@@ -14,6 +14,7 @@
 #include "agent/base/timer.h"
 #include "agent/command/orphans.h"
 #include "agent/command/output.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
 #include "lib/base/memory_file.h"
@@ -101,7 +102,7 @@ static int real_time_number(const char *name)
 
 int command_signal_number(const char *name)
 {
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		if (strcmp(signals[i].name, name) == 0) {
 			return signals[i].number;
 		}
@@ -112,7 +113,7 @@ int command_signal_number(const char *name)
 const char *command_signal_name(int number)
 {
 	static char real_time[sizeof(real_time_prefix) + 11];
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		if (signals[i].number == number) {
 			return signals[i].name;
 		}

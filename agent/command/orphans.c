@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
+
 /* The content of a process's environment. */
 enum bearing {
 	BEARS_NONE,    /* it is not a run's: the main process, say, or an orphan of it */
@@ -116,7 +118,7 @@ static bool is_bystander(const struct bystanders *bystanders, pid_t pid)
 
 static void add_bystander(struct bystanders *bystanders, pid_t pid)
 {
-	if (bystanders->count < sizeof(bystanders->pids) / sizeof(bystanders->pids[0])) {
+	if (bystanders->count < ARRAY_LEN(bystanders->pids)) {
 		bystanders->pids[bystanders->count++] = pid;
 	}
 }

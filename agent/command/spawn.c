@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/close_files.h"
 
 /* The user that the process runs as. */
@@ -61,7 +62,7 @@ static const struct {
 
 int command_limit_resource(const char *name)
 {
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		if (strcmp(limits[i].name, name) == 0) {
 			return limits[i].resource;
 		}

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 struct slot {
@@ -39,7 +40,7 @@ static const enum announce_state by_weight[] = { ANNOUNCE_FAILED, ANNOUNCE_CONFL
 
 static const struct announce *heaviest(const struct dialect_set *set)
 {
-	for (size_t i = 0; i < sizeof(by_weight) / sizeof(by_weight[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(by_weight); i++) {
 		for (size_t j = 0; j < set->slot_count; j++) {
 			const struct announce *announce = set->slots[j]->announce;
 			if (!set->slots[j]->retired &&

@@ -8,6 +8,7 @@
 #include "agent/base/random.h"
 #include "agent/base/timer.h"
 #include "agent/command/command.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum {
@@ -109,7 +110,7 @@ static void run(struct component_hook *hook)
 		{ "BERTH_PATH", config->path },
 	};
 	const struct command_launch_options launch_options = { .variables = variables,
-		.variable_count = sizeof(variables) / sizeof(variables[0]),
+		.variable_count = ARRAY_LEN(variables),
 		.user = "",
 		.cwd = "" };
 	struct command_launch *launch = command_launch_create(&launch_options);

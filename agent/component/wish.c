@@ -11,6 +11,7 @@
 #include "agent/base/allocate.h"
 #include "agent/component/ramp.h"
 #include "agent/component/verdict.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 
@@ -339,7 +340,7 @@ static const char *const condition_names[] = { "new", "in", "kept", "failed", "h
 
 static enum component_condition condition_from_name(const char *name)
 {
-	for (size_t i = 0; name && i < sizeof(condition_names) / sizeof(condition_names[0]); i++) {
+	for (size_t i = 0; name && i < ARRAY_LEN(condition_names); i++) {
 		if (strcmp(condition_names[i], name) == 0) {
 			return (enum component_condition)i;
 		}

@@ -12,6 +12,7 @@
 #include "agent/config/container_id.h"
 #include "agent/config/found.h"
 #include "agent/config/own_address.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum { HOST_NAME_BYTES = 256 };
@@ -147,7 +148,7 @@ static int find_nothing(const char *name, char **ret_value, struct err *err)
 
 static config_finder *finder_of(const char *name)
 {
-	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(builtins); i++) {
 		if (strcmp(name, builtins[i].name) == 0) {
 			return builtins[i].find;
 		}
@@ -192,7 +193,7 @@ static void each_interface(
 void config_builtin_each(const char *text,
 	void (*take)(void *context, const char *variable, const char *value), void *context)
 {
-	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(builtins); i++) {
 		struct err unused = ERR_INIT;
 		char *value = NULL;
 		if ((!builtins[i].slow || strstr(text, builtins[i].variable)) &&

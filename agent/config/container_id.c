@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 
 enum { DIGITS = 64 };
 
@@ -47,7 +48,7 @@ static bool is_place_of_groups(const char *text, const char *at)
 {
 	static const char *const words[] = { "/docker/", "docker-", "libpod-", "crio-",
 		"cri-containerd-" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (follows(text, at, words[i])) {
 			return true;
 		}

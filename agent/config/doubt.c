@@ -10,6 +10,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/shellwords.h"
+#include "lib/base/array.h"
 #include "lib/base/hex.h"
 
 static int doubt_comment(const char *value, struct err *err)
@@ -29,7 +30,7 @@ static const char *const typographic[] = { "\u201c", "\u201d", "\u201e", "\u2018
 
 static bool has_typographic_quote(const char *value)
 {
-	for (size_t i = 0; i < sizeof(typographic) / sizeof(typographic[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(typographic); i++) {
 		if (strstr(value, typographic[i])) {
 			return true;
 		}
@@ -67,7 +68,7 @@ static size_t template_name_len(const char *text)
 {
 	static const char *const around[][2] = { { "%(", ")s" }, { "%", "%" }, { "<", ">" },
 		{ "@", "@" }, { "[[", "]]" } };
-	for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(around); i++) {
 		size_t begin = strlen(around[i][0]);
 		size_t len = strncmp(text, around[i][0], begin) == 0 ? name_len(text + begin) : 0;
 		size_t end = strlen(around[i][1]);
@@ -106,7 +107,7 @@ static int doubt_name(const char *value, struct err *err)
 static int doubt_template(const char *value, struct err *err)
 {
 	static const char *const marks[] = { "{{", "{%", "<%", "%{", "#{", "<no value>", "@@" };
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
 		if (strstr(value, marks[i])) {
 			return err_set(err, BERTH_FAILED,
 				"`%s` is a mark of a template that has not been filled in",

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
+
 enum { PORT_DIGITS = 5, PORT_MAX = 65535, HOST_BYTES = 256 };
 
 /* The authority of a URI; `host` is without brackets, `port` NULL when the URI has none. */
@@ -155,7 +157,7 @@ int config_doubt_address(const json_t *address, bool others_read, struct err *er
 	if (uri) {
 		return doubt_uri(uri, others_read, err);
 	}
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const char *host = json_string_value(json_object_get(address, keys[i]));
 		if (host) {
 			return doubt_host(host, others_read, err);

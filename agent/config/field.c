@@ -10,6 +10,7 @@
 #include "agent/config/value.h"
 #include "agent/config/verify.h"
 #include "agent/command/command.h"
+#include "lib/base/array.h"
 
 static void *place_at(void *target, size_t offset)
 {
@@ -142,7 +143,7 @@ static int set_text(
 static char **shell_words(const char *command)
 {
 	const char *const words[] = { "/bin/sh", "-c", command };
-	enum { COUNT = sizeof(words) / sizeof(words[0]) };
+	enum { COUNT = ARRAY_LEN(words) };
 	char **argv = allocate_zeroed(COUNT + 1, sizeof(*argv));
 	for (size_t i = 0; i < COUNT; i++) {
 		argv[i] = allocate_text(words[i]);

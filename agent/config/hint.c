@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/array.h"
+
 enum { KEY_BYTES = 128, SECTIONS_SHOWN = 3 };
 
 /* The words of other tools for what a section has under another name. */
@@ -62,7 +64,7 @@ static const struct other_word *find_other_word(enum config_section_kind kind, c
 {
 	char word[KEY_BYTES];
 	snprintf(word, sizeof(word), " %.*s ", (int)strcspn(key, "."), key);
-	for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(other_words); i++) {
 		const struct other_word *known = &other_words[i];
 		if ((kind == CONFIG_SECTION_COUNT || known->kind == kind) &&
 			strcasestr(known->words, word)) {

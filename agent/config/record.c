@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 
 static const char *persistence_name(enum config_persistence persistence)
 {
@@ -56,7 +57,7 @@ static int add_endpoint(struct record *record, const struct config_endpoint *end
 static bool is_left_out(const struct config_name_value *attribute)
 {
 	static const char *const defaulted[] = { "yarn:ip", "yarn:hostname", "yarn:component" };
-	for (size_t i = 0; i < sizeof(defaulted) / sizeof(defaulted[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(defaulted); i++) {
 		if (!*attribute->value && strcmp(attribute->name, defaulted[i]) == 0) {
 			return true;
 		}
@@ -72,7 +73,7 @@ static int add_texts(struct record *record, const struct config_component *confi
 		{ "yarn:id", config->id },
 		{ "yarn:persistence", (char *)persistence_name(config->persistence) },
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (*texts[i].value && set_text(record, texts[i].name, texts[i].value, err)) {
 			return err->code;
 		}

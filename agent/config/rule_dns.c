@@ -10,6 +10,7 @@
 #include "agent/config/build.h"
 #include "agent/config/own_address.h"
 #include "agent/config/value.h"
+#include "lib/base/array.h"
 
 #define MAX_LISTEN 16
 
@@ -50,7 +51,7 @@ static bool is_private(const char *host)
 			(ipv6.s6_addr[0] & 0xfe) == 0xfc;
 	}
 	bool is_ipv4 = inet_pton(AF_INET, host, &ipv4) == 1;
-	for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]) && is_ipv4; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(networks) && is_ipv4; i++) {
 		found = found || (ntohl(ipv4.s_addr) & networks[i].mask) == networks[i].network;
 	}
 	return found;
@@ -153,7 +154,7 @@ static void doubt_domain(struct config_builder *builder, const struct config_sec
 	const char *dot = strrchr(domain, '.');
 	const char *top = dot ? dot + 1 : domain;
 	struct err doubt = ERR_INIT;
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
 		if (strcmp(top, reserved[i]) == 0) {
 			err_set(&doubt, BERTH_FAILED,
 				"resolvers do not ask a server like this one for names below %s",

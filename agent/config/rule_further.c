@@ -3,6 +3,7 @@
 
 #include "agent/config/build.h"
 #include "agent/config/verify.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/registry/url.h"
 
@@ -186,7 +187,7 @@ void config_rule_net(struct config_builder *builder)
 		{ CONFIG_XDS, check_xds }, { CONFIG_CONTAINER, check_container } };
 	for (size_t i = 0; i < builder->source->section_count; i++) {
 		const struct config_section *section = &builder->source->sections[i];
-		for (size_t j = 0; j < sizeof(checks) / sizeof(checks[0]); j++) {
+		for (size_t j = 0; j < ARRAY_LEN(checks); j++) {
 			if (strcmp(section->kind, config_sections[checks[j].kind].kind) == 0) {
 				checks[j].check(builder, section);
 			}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/config/build.h"
+#include "lib/base/array.h"
 #include "lib/registry/url.h"
 
 static bool is_hosted(const struct config *config)
@@ -40,7 +41,7 @@ void config_rule_host(struct config_builder *builder)
 	const struct config_source *source = builder->source;
 	for (size_t i = 0; is_hosted(builder->config) && i < source->section_count; i++) {
 		const struct config_section *section = &source->sections[i];
-		for (size_t j = 0; j < sizeof(refused) / sizeof(refused[0]); j++) {
+		for (size_t j = 0; j < ARRAY_LEN(refused); j++) {
 			if (strcmp(section->kind, refused[j].kind) == 0) {
 				config_report(builder, section, NULL,
 					"[%s%s%s] cannot be with `url = host:`: %s", section->kind,

@@ -10,6 +10,7 @@
 #include "agent/base/mount.h"
 #include "agent/config/build.h"
 #include "agent/config/doubt.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/record/select.h"
 
@@ -59,7 +60,7 @@ static void rule_runtime(struct config_builder *builder, const struct config_sec
 		"on_change" };
 	config_require(builder, section, "socket");
 	config_require(builder, section, "backend");
-	for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_files); i++) {
 		refuse_key(builder, section, of_files[i],
 			"with `format = haproxy-runtime`, which writes no file");
 	}

@@ -10,6 +10,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/found.h"
+#include "lib/base/array.h"
 #include "lib/base/program_find.h"
 #include "lib/probe/protocol.h"
 
@@ -109,7 +110,7 @@ static const char *read_pem(struct config_builder *builder, const struct config_
 static const char *system_authorities(
 	struct config_builder *builder, const struct config_section *section)
 {
-	for (size_t i = 0; i < sizeof(system_bundles) / sizeof(system_bundles[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(system_bundles); i++) {
 		struct err ignored = ERR_INIT;
 		const char *text = pem_of(builder, system_bundles[i], &ignored);
 		if (text && strstr(text, CERTIFICATE)) {
@@ -149,7 +150,7 @@ static void rule_files(struct config_builder *builder, const struct config_secti
 static void refuse_without_tls(struct config_builder *builder, const struct config_section *section,
 	const struct config_check *check)
 {
-	for (size_t i = 0; i < sizeof(tls_keys) / sizeof(tls_keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(tls_keys); i++) {
 		const struct config_entry *entry = config_section_find(section, tls_keys[i]);
 		bool is_default = strcmp(tls_keys[i], "tls_verify") == 0 && check->tls_verify;
 		if (entry && *config_given(section, tls_keys[i]) && !is_default) {

@@ -11,6 +11,7 @@
 #include "agent/config/record.h"
 #include "agent/config/verify.h"
 #include "agent/config/label.h"
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/record/record.h"
@@ -300,7 +301,7 @@ static void default_attributes(struct config_component *component)
 		const char *attribute;
 		const char *builtin;
 	} known[] = { { "yarn:ip", "berth.ip" }, { "yarn:hostname", "berth.hostname" } };
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		struct err unknown = ERR_INIT;
 		char *value = NULL;
 		if (config_builtin(known[i].builtin, &value, &unknown) == 0) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 
 enum { MASKED_BYTES_MAX = 1024 * 1024 };
@@ -11,7 +12,7 @@ bool config_name_is_secret(const char *name)
 {
 	static const char *const words[] = { "password", "passwd", "passphrase", "secret", "token",
 		"key", "credential", "private", "authorization", "cookie" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (strcasestr(name, words[i])) {
 			return true;
 		}

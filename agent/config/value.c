@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/duration.h"
 #include "lib/base/hex.h"
@@ -29,8 +30,6 @@ static const struct {
 	{ "", 1 },
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 int config_parse_boolean(const char *text, bool *ret_value, struct err *err)
 {
 	static const struct {
@@ -44,7 +43,7 @@ int config_parse_boolean(const char *text, bool *ret_value, struct err *err)
 		{ "false", false },
 		{ "off", false },
 	};
-	for (size_t i = 0; i < COUNT(words); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (strcasecmp(text, words[i].word) == 0) {
 			*ret_value = words[i].value;
 			return 0;
@@ -132,7 +131,7 @@ static bool parse_bytes(const char *text, int64_t *ret_bytes)
 	if (!parse_digits(text, &end, &value)) {
 		return false;
 	}
-	for (size_t i = 0; i < COUNT(size_units); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(size_units); i++) {
 		if (strcmp(end, size_units[i].suffix) == 0) {
 			return !__builtin_mul_overflow(value, size_units[i].factor, ret_bytes);
 		}
@@ -178,7 +177,7 @@ int config_parse_limit(const char *text, uint64_t *ret_limit, struct err *err)
 char *config_format_size(int64_t bytes)
 {
 	size_t i = 0;
-	while (i + 1 < COUNT(size_units) && (bytes == 0 || bytes % size_units[i].factor != 0)) {
+	while (i + 1 < ARRAY_LEN(size_units) && (bytes == 0 || bytes % size_units[i].factor != 0)) {
 		i++;
 	}
 	return allocate_format(

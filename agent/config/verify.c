@@ -15,6 +15,7 @@
 #include "agent/command/spawn.h"
 #include "agent/config/found.h"
 #include "agent/config/value.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/registry/url.h"
 
@@ -274,7 +275,7 @@ int config_verify_address_type(const char *value, struct err *err)
 {
 	static const char *const known[] = { "uri", "hostname", "inetaddress", "host/port", "path",
 		"zookeeper", "zktriple" };
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (strcmp(value, known[i]) == 0) {
 			return 0;
 		}
@@ -402,7 +403,7 @@ int config_verify_attribute_name(const char *name, struct err *err)
 	if (config_verify_selected_name(name, err)) {
 		return BERTH_FAILED;
 	}
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
 		if (strcmp(name, reserved[i].name) == 0 && reserved[i].option) {
 			return err_set(err, BERTH_FAILED, "%s sets the attribute %s of a record",
 				reserved[i].option, name);
@@ -508,7 +509,7 @@ int config_verify_stop_on(const char *value, struct err *err)
 		return err_set(err, BERTH_FAILED, "%s always means %s", value,
 			number == SIGHUP ? "a reload" : "an upgrade");
 	}
-	for (size_t i = 0; i < sizeof(not_caught) / sizeof(not_caught[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(not_caught); i++) {
 		if (number == not_caught[i]) {
 			return err_set(err, BERTH_FAILED, "%s cannot ask the agent to stop", value);
 		}
@@ -540,7 +541,7 @@ int config_verify_header_name(const char *name, struct err *err)
 	if (config_verify_field_name(name, err)) {
 		return err_wrap(err, "header.NAME");
 	}
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
 		if (strcasecmp(name, ours[i]) == 0) {
 			return err_set(err, BERTH_FAILED, "header.%s: the agent sets this one%s",
 				name, i == 0 ? ", see host" : "");

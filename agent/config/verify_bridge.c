@@ -8,6 +8,7 @@
 
 #include "agent/config/value.h"
 #include "agent/config/verify.h"
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
@@ -75,7 +76,7 @@ int config_verify_owner(const char *value, struct err *err)
 int config_verify_pinned_name(const char *name, struct err *err)
 {
 	static const char *const shape[] = { "type", "external", "internal", "yarn:persistence" };
-	for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(shape); i++) {
 		if (strcmp(name, shape[i]) == 0) {
 			return err_set(err, BERTH_FAILED,
 				"%s is the container's own and cannot be pinned", name);

@@ -5,6 +5,7 @@
 
 #include "agent/core/state.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "lib/base/hash.h"
 
 static const char HISTORY_DOCUMENT[] = "history";
@@ -20,7 +21,7 @@ static enum log_level level_of(const char *state)
 	static const char *const wrong[] = { "down", "failing", "warning", "out", "failed",
 		"conflict", "held", "away", "lost", "denied", "refused", "stalled", "throttled",
 		"frozen" };
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		if (strcmp(state, wrong[i]) == 0) {
 			return LOG_LEVEL_WARN;
 		}
@@ -32,7 +33,7 @@ static enum log_level level_of(const char *state)
 static bool is_retry(const char *from, const char *to)
 {
 	static const char *const states[] = { "failed", "conflict", "denied" };
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		if (strcmp(from, states[i]) == 0 || strcmp(to, states[i]) == 0) {
 			return true;
 		}
@@ -55,7 +56,7 @@ static struct log_rate *rate_of(struct agent *agent, const char *subject)
 static bool is_for_reporters(const char *subject)
 {
 	static const char *const kinds[] = { "check ", "component ", "endpoint " };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (strncmp(subject, kinds[i], strlen(kinds[i])) == 0) {
 			return true;
 		}

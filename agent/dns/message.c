@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "lib/base/array.h"
+
 #define HEADER_BYTES NS_HFIXEDSZ
 #define OPTION_BYTES 6 /* bytes of an extended error without text */
 #define MAX_EXTRA_TEXT_BYTES 64
@@ -254,7 +256,7 @@ static void put_bytes(struct dns_writer *writer, const void *data, size_t len)
 /* `compress`: not in the data of SRV records (RFC 2782). */
 static void put_name(struct dns_writer *writer, const char *name, bool compress)
 {
-	const size_t count = sizeof(writer->names) / sizeof(writer->names[0]);
+	const size_t count = ARRAY_LEN(writer->names);
 	int len = dn_comp(name, writer->data + writer->len, (int)(writer->max - writer->len),
 		compress ? (uint8_t **)(uintptr_t)writer->names : NULL,
 		compress ? (uint8_t **)(uintptr_t)(writer->names + count) : NULL);
@@ -291,7 +293,7 @@ static struct dns_record_start start_record(
 /* Completes the record, or takes it back when it did not fit. */
 static void end_record(struct dns_writer *writer, struct dns_record_start start)
 {
-	const size_t count = sizeof(writer->names) / sizeof(writer->names[0]);
+	const size_t count = ARRAY_LEN(writer->names);
 	if (!writer->full) {
 		ns_put16((unsigned)(writer->len - start.data), writer->data + start.data - 2);
 		writer->counts[writer->section]++;

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "agent/http/internal.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/http/field.h"
 
@@ -67,7 +68,7 @@ static const struct status *find_status(int status)
 #undef STATUS
 #undef BYTES
 	};
-	for (size_t i = 1; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+	for (size_t i = 1; i < ARRAY_LEN(statuses); i++) {
 		if (statuses[i].status == status) {
 			return &statuses[i];
 		}

@@ -6,6 +6,7 @@
 
 #include "agent/http/internal.h"
 #include "agent/http/socket.h"
+#include "lib/base/array.h"
 #include "lib/base/hex.h"
 
 static const struct {
@@ -24,7 +25,7 @@ static const struct {
 
 static bool read_method(const char *text, enum http_method *ret)
 {
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		if (strcmp(text, methods[i].name) == 0) {
 			*ret = methods[i].method;
 			return true;

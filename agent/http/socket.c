@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/base/directory.h"
+#include "lib/base/array.h"
 
 enum { BACKLOG = 1024 };
 
@@ -230,7 +231,7 @@ static void fill_groups(int fd, struct http_peer *peer)
 	struct passwd entry;
 	struct passwd *found = NULL;
 	char names[4096];
-	int count = (int)(sizeof(peer->groups) / sizeof(peer->groups[0]));
+	int count = (int)(ARRAY_LEN(peer->groups));
 	if (getpwuid_r(peer->uid, &entry, names, sizeof(names), &found) == 0 && found &&
 		getgrouplist(found->pw_name, peer->gid, peer->groups, &count) >= 0) {
 		peer->group_count = (size_t)count;

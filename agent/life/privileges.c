@@ -14,6 +14,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "lib/base/trust.h"
 #include "agent/config/problems.h"
 #include "agent/http/socket.h"
@@ -232,7 +233,7 @@ static bool checks_have_users(const struct config *config)
 
 static bool is_for_users(int capability)
 {
-	for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(for_users); i++) {
 		if (for_users[i] == capability) {
 			return true;
 		}
@@ -254,7 +255,7 @@ static bool set_capabilities(bool users, bool inheritable)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
-	for (size_t i = 0; users && i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+	for (size_t i = 0; users && i < ARRAY_LEN(for_users); i++) {
 		struct __user_cap_data_struct *word = &data[CAP_TO_INDEX(for_users[i])];
 		word->effective |= CAP_TO_MASK(for_users[i]);
 		word->permitted |= CAP_TO_MASK(for_users[i]);
@@ -307,7 +308,7 @@ void agent_privileges_pass(void)
 	if (geteuid() == 0 || !set_capabilities(true, true)) {
 		return;
 	}
-	for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(for_users); i++) {
 		(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, for_users[i], 0, 0);
 	}
 }

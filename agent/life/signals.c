@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/core/state.h"
+#include "lib/base/array.h"
 
 /* With CHLD: the successor must learn of a main process that ends during an upgrade. */
 static const int own[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, SIGWINCH, SIGCHLD };
@@ -17,8 +18,6 @@ static const int own[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, S
  */
 static const int for_program[] = { SIGPWR, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG, SIGSTKFLT };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static volatile sig_atomic_t arrived[NSIG];
 static volatile sig_atomic_t wake_fd = -1;
 
@@ -26,10 +25,10 @@ static sigset_t signal_set(bool program)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	for (size_t i = 0; i < COUNT(own); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		sigaddset(&set, own[i]);
 	}
-	for (size_t i = 0; program && i < COUNT(for_program); i++) {
+	for (size_t i = 0; program && i < ARRAY_LEN(for_program); i++) {
 		sigaddset(&set, for_program[i]);
 	}
 	for (int number = SIGRTMIN; program && number <= SIGRTMAX; number++) {
@@ -81,7 +80,7 @@ static void on_wake(void *context)
 {
 	uint64_t count;
 	(void)!read(wake_fd, &count, sizeof(count));
-	for (size_t i = 0; i < COUNT(own); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		take(context, own[i]);
 	}
 	for (int number = 1; number < NSIG; number++) {

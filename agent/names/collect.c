@@ -7,6 +7,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/holder.h"
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/record/service.h"
 #include "lib/record/target.h"
@@ -65,7 +66,7 @@ static void add_text(struct names_answer *answer, const char *key, const char *v
 static void add_texts(struct names_answer *answer, const struct record *record)
 {
 	static const char *const first[] = { "description", "yarn:id" };
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
 		const char *value = json_string_value(record_attribute(record, first[i]));
 		add_text(answer, first[i], value ? value : "");
 	}

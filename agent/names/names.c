@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/base/text.h"
 #include "lib/record/select.h"
@@ -379,7 +380,7 @@ static size_t read_service(const struct names_labels *labels, const char **ret_s
 {
 	static const char *const transports[] = { "_tcp", "_udp" };
 	*ret_service = NULL;
-	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(transports); i++) {
 		if (labels->count > 1 && labels->labels[0][0] == '_' &&
 			strcmp(labels->labels[1], transports[i]) == 0) {
 			*ret_service = labels->labels[0] + 1;

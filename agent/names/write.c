@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/array.h"
 #include "lib/base/json_visible.h"
 
 static const struct {
@@ -21,7 +22,7 @@ static const struct {
 
 unsigned names_part(const char *type)
 {
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		if (strcasecmp(types[i].type, type) == 0) {
 			return types[i].part;
 		}

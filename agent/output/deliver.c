@@ -9,6 +9,7 @@
 #include "agent/base/file_place.h"
 #include "agent/base/log.h"
 #include "agent/output/file.h"
+#include "lib/base/array.h"
 #include "lib/base/hash.h"
 
 /*
@@ -32,7 +33,7 @@ struct command_launch *output_make_launch(const struct config_output *config)
 		{ "BERTH_OUTPUT_PATH", config->path },
 	};
 	const struct command_launch_options options = { .variables = variables,
-		.variable_count = sizeof(variables) / sizeof(variables[0]),
+		.variable_count = ARRAY_LEN(variables),
 		.user = "",
 		.cwd = "" };
 	return command_launch_create(&options);

@@ -12,6 +12,7 @@
 #include "agent/core/upgrade.h"
 #include "agent/registration/components.h"
 #include "agent/registration/holder.h"
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
@@ -186,7 +187,7 @@ static void set_container(
 	struct metrics *metrics = context;
 	(void)state;
 	metrics_set(metrics, METRIC_BRIDGE_REGISTERED, container, (double)registered);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		metrics_add(metrics, METRIC_BRIDGE_TRANSITIONS, container, words[i], 0);
 	}
 }

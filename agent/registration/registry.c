@@ -10,6 +10,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/config/own_address.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/base/text.h"
 #include "lib/registry/url.h"
@@ -408,7 +409,7 @@ static void on_answer(void *context, int code, double duration_s)
 
 static void make_request_series(struct metrics *metrics)
 {
-	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(results); i++) {
 		metrics_series(metrics, METRIC_REGISTRY_REQUESTS, "", results[i]);
 	}
 }

@@ -9,6 +9,7 @@
 #include "agent/serving/cache.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "lib/registry/registry_fixed.h"
 
@@ -397,7 +398,7 @@ void agent_further_retire(struct agent *agent)
 			further->goes ? "is no longer configured" : "begins anew");
 		destroy(further);
 	}
-	for (size_t i = 0; i < sizeof(of_registries) / sizeof(of_registries[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_registries); i++) {
 		metrics_retain(agent->metrics, of_registries[i], is_known, agent);
 	}
 	free(agent->retired_further);

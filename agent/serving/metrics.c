@@ -10,6 +10,7 @@
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
 #include "agent/serving/xds.h"
+#include "lib/base/array.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_OVERDUE, METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
@@ -44,10 +45,10 @@ static bool is_dialect(void *context, const char *name)
 
 void agent_metrics_forget_removed(struct agent *agent)
 {
-	for (size_t i = 0; i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_checks); i++) {
 		metrics_retain(agent->metrics, of_checks[i], is_check, agent);
 	}
-	for (size_t i = 0; i < sizeof(of_components) / sizeof(of_components[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_components); i++) {
 		metrics_retain(agent->metrics, of_components[i], is_component, agent);
 	}
 	metrics_retain(agent->metrics, METRIC_DIALECT_REGISTERED, is_dialect, agent);

@@ -9,6 +9,7 @@
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 #include "agent/config/own_address.h"
+#include "lib/base/array.h"
 
 static void set_zones(struct agent *agent)
 {
@@ -186,7 +187,7 @@ void agent_names_update_metrics(struct agent *agent)
 	const struct dns_counts *counts = agent->dns ? dns_counts(agent->dns) : &none;
 	metrics_set(metrics, METRIC_DNS_QUERIES, "udp", (double)counts->queries[0]);
 	metrics_set(metrics, METRIC_DNS_QUERIES, "tcp", (double)counts->queries[1]);
-	for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
 		metrics_set(metrics, METRIC_DNS_REPLIES, replies[i].name,
 			(double)counts->replies[replies[i].code]);
 	}

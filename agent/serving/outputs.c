@@ -7,6 +7,7 @@
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 
 static const char DELIVERED_DOCUMENT[] = "outputs";
 
@@ -214,7 +215,7 @@ void agent_outputs_update_metrics(struct agent *agent)
 		METRIC_OUTPUT_WRITES, METRIC_OUTPUT_RUNS, METRIC_OUTPUT_FAILURES };
 	struct metrics *metrics = agent->metrics;
 	/* Those of the outputs that are there are set anew. */
-	for (size_t i = 0; i < sizeof(of_outputs) / sizeof(of_outputs[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_outputs); i++) {
 		metrics_retain(metrics, of_outputs[i], is_kept, NULL);
 	}
 	for (size_t i = 0; i < agent->output_count; i++) {

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/timer.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/limits.h"
@@ -35,7 +36,7 @@ static const struct {
 	{ CACHE_RECORDS, "/v1/records", DIRECTORY },
 };
 
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+enum { KINDS = ARRAY_LEN(kinds) };
 
 struct queued {
 	struct list link;

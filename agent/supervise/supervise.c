@@ -13,6 +13,7 @@
 #include "agent/base/random.h"
 #include "agent/base/timer.h"
 #include "agent/command/command.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 
 enum {
@@ -285,7 +286,7 @@ struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 		.user = "",
 		.cwd = "",
 		.limits = own,
-		.limit_count = sizeof(own) / sizeof(own[0]),
+		.limit_count = ARRAY_LEN(own),
 	};
 	struct supervise *supervise = allocate_zeroed(1, sizeof(*supervise));
 	supervise->loop = loop;

@@ -14,6 +14,7 @@
 #include "agent/base/log.h"
 #include "agent/base/timer.h"
 #include "agent/command/spawn.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/json_read.h"
 
@@ -59,7 +60,7 @@ static void on_log_line(struct xds *xds, const char *line)
 	} levels[] = { { PROGRAM ": error: ", LOG_LEVEL_ERROR },
 		{ PROGRAM ": warn: ", LOG_LEVEL_WARN }, { PROGRAM ": info: ", LOG_LEVEL_INFO } };
 	(void)xds;
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(levels); i++) {
 		size_t len = strlen(levels[i].beginning);
 		if (strncmp(line, levels[i].beginning, len) == 0) {
 			log_at(levels[i].level, "xds", "%s", line + len);

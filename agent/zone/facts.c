@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/array.h"
 #include "lib/base/json_read.h"
 #include "lib/base/text.h"
 
@@ -19,7 +20,7 @@ static enum zone_kind kind_of(const char *type)
 		{ "redis_host", ZONE_INSTANCE }, { "ops_host", ZONE_INSTANCE },
 		{ "rr_host", ZONE_INSTANCE }, { "database", ZONE_DATABASE },
 		{ "service", ZONE_SERVICE } };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (strcmp(type, kinds[i].type) == 0) {
 			return kinds[i].kind;
 		}

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
+
 /* The largest first: the order in which duration_format() tries them. */
 static const struct {
 	const char *suffix;
@@ -16,7 +18,7 @@ static const struct {
 	{ "ms", 1 },
 };
 
-enum { UNIT_COUNT = sizeof(units) / sizeof(units[0]) };
+enum { UNIT_COUNT = ARRAY_LEN(units) };
 
 bool duration_parse(const char *text, int64_t *ret_ms)
 {

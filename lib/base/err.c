@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 /* One row an error, in the order of the enum. */
@@ -29,7 +30,7 @@ static const struct {
 	[-BERTH_AGENT_UNAVAILABLE] = { "AgentUnavailable", 503, 4 },
 };
 
-#define ERROR_COUNT ((int)(sizeof(errors) / sizeof(errors[0])))
+#define ERROR_COUNT ((int)(ARRAY_LEN(errors)))
 
 static int known(int code)
 {

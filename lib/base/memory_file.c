@@ -7,12 +7,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
+
 int memory_file(const char *name)
 {
 	static const char *const folders[] = { "/dev/shm", "/tmp", "/var/tmp" };
 	int fd = memfd_create(name, MFD_CLOEXEC);
 	int error = errno;
-	for (size_t i = 0; fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++) {
+	for (size_t i = 0; fd < 0 && i < ARRAY_LEN(folders); i++) {
 		char path[32];
 		strcpy(stpcpy(path, folders[i]), "/berth-XXXXXX");
 		fd = mkostemp(path, O_CLOEXEC);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
 #include "lib/base/utf8.h"
@@ -97,7 +98,7 @@ static bool is_private_or_special(const char *text, size_t len)
 		{ "\xee\x80\x80", "\xef\xa3\xbf" }, /* U+E000 to U+F8FF */
 		{ "\xef\xbf\xb0", "\xff\xff\xff" }, /* from U+FFF0 on */
 	};
-	for (size_t i = 0; len >= 3 && i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (size_t i = 0; len >= 3 && i < ARRAY_LEN(refused); i++) {
 		if (memcmp(text, refused[i].first, 3) >= 0 &&
 			memcmp(text, refused[i].last, 3) <= 0) {
 			return true;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lib/base/array.h"
+
 /* RFC 3629, section 4. The range of the second byte leaves out overlong forms and surrogates. */
 static const struct {
 	unsigned char lead_first, lead_last;
@@ -23,10 +25,10 @@ size_t utf8_character_len(const char *text, size_t len)
 {
 	const unsigned char *bytes = (const unsigned char *)text;
 	size_t form = 0;
-	while (form < sizeof(forms) / sizeof(forms[0]) && bytes[0] > forms[form].lead_last) {
+	while (form < ARRAY_LEN(forms) && bytes[0] > forms[form].lead_last) {
 		form++;
 	}
-	if (form == sizeof(forms) / sizeof(forms[0]) || bytes[0] < forms[form].lead_first) {
+	if (form == ARRAY_LEN(forms) || bytes[0] < forms[form].lead_first) {
 		return 0;
 	}
 	for (size_t at = 1; at < forms[form].len && at < len; at++) {

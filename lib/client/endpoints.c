@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/json_text.h"
 
 static const char *text_of(const json_t *object, const char *name)
@@ -27,11 +28,11 @@ static bool copy_strings(struct berth_endpoint *ret, const struct berth_endpoint
 	const char **const target[] = { &ret->path, &ret->scope, &ret->api, &ret->protocol,
 		&ret->address_type, &ret->address, &ret->address_json, &ret->host };
 	size_t len = 0;
-	for (size_t i = 0; i < sizeof(source) / sizeof(source[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(source); i++) {
 		len += source[i] ? strlen(source[i]) + 1 : 0;
 	}
 	char *at = malloc(len);
-	for (size_t i = 0; at && i < sizeof(source) / sizeof(source[0]); i++) {
+	for (size_t i = 0; at && i < ARRAY_LEN(source); i++) {
 		*target[i] = source[i] ? at : NULL;
 		at = source[i] ? stpcpy(at, source[i]) + 1 : at;
 	}

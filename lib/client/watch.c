@@ -1,6 +1,7 @@
 /*
  * Watches: a source gives events, berth_dispatch() delivers them to the callback.
  */
+#include "lib/base/array.h"
 #include "lib/berth.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static const char *const event_names[] = {
 	[BERTH_EVENT_LOST] = "LOST",
 };
 
-enum { EVENT_COUNT = sizeof(event_names) / sizeof(event_names[0]) };
+enum { EVENT_COUNT = ARRAY_LEN(event_names) };
 
 const char *berth_event_name(enum berth_event_type type)
 {

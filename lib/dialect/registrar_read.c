@@ -1,4 +1,5 @@
 /* Joyent Registrar's host records, as its Binder reads them. */
+#include "lib/base/array.h"
 #include "lib/dialect/read_internal.h"
 
 #include <string.h>
@@ -44,7 +45,7 @@ static bool is_member_type(const char *type)
 {
 	static const char *const types[] = { "load_balancer", "moray_host", "redis_host",
 		"ops_host", "rr_host" };
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		if (strcmp(types[i], type) == 0) {
 			return true;
 		}

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/program_find.h"
 
 enum { LOOKER_FD = 3, PATH_BYTES = 4096, VARIABLES_MAX = 32, PROC_NAME_BYTES = 40 };
@@ -64,7 +65,7 @@ static char *const *environment(void)
 	static char *variables[VARIABLES_MAX];
 	size_t count = 0;
 	for (char **at = environ; at && *at; at++) {
-		for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
 			if (count + 1 < VARIABLES_MAX &&
 				strncmp(*at, beginnings[i], strlen(beginnings[i])) == 0) {
 				variables[count++] = *at;

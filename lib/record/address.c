@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
 #include "lib/base/utf8.h"
@@ -35,7 +36,7 @@ static const struct address_type types[] = {
 
 static const struct address_type *find_type(const char *name)
 {
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		if (strcmp(types[i].name, name) == 0) {
 			return &types[i];
 		}

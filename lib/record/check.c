@@ -1,6 +1,7 @@
 /* Whether a record may be written: its types and its limits. */
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
 #include "lib/record/internal.h"
@@ -97,7 +98,7 @@ static int check_endpoint(const json_t *endpoint, const char *scope, size_t inde
 		{ "protocol", LIMIT_PROTOCOL_BYTES, true },
 	};
 	struct record_place place = record_endpoint_place(scope, index);
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		int code = record_check_text(
 			endpoint, texts[i].name, texts[i].limit, place.text, err);
 		if (code) {

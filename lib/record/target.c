@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
+
 #define HOST_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 #define ADDRESS_BYTES "0123456789abcdefABCDEF:."
 #define SCHEME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.:"
@@ -47,7 +49,7 @@ static uint16_t default_port(const char *uri, size_t scheme_len)
 		const char *scheme;
 		uint16_t port;
 	} ports[] = { { "http", 80 }, { "https", 443 }, { "ws", 80 }, { "wss", 443 } };
-	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ports); i++) {
 		if (strlen(ports[i].scheme) == scheme_len &&
 			strncasecmp(uri, ports[i].scheme, scheme_len) == 0) {
 			return ports[i].port;
@@ -104,7 +106,7 @@ bool record_target_read(
 	}
 	const char *port = json_string_value(json_object_get(address, "port"));
 	struct record_target target = { 0 };
-	for (size_t i = 0; i < sizeof(host_keys) / sizeof(host_keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(host_keys); i++) {
 		const char *host = json_string_value(json_object_get(address, host_keys[i]));
 		if (host && read_host(&target, host, strlen(host), false) &&
 			read_port(&target, port ? port : "", port ? strlen(port) : 0)) {

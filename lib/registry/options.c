@@ -1,4 +1,5 @@
 /* Checks of a registry's options before anything is opened. */
+#include "lib/base/array.h"
 #include "lib/registry/internal.h"
 
 #include <stdlib.h>
@@ -19,8 +20,7 @@ static const struct registry_backend_ops *const backends[] = {
 	[REGISTRY_URL_ZOOKEEPER] = &registry_zk_ops,
 };
 
-_Static_assert(sizeof(backends) / sizeof(backends[0]) == REGISTRY_URL_KINDS,
-	"each kind of URL has a backend");
+_Static_assert(ARRAY_LEN(backends) == REGISTRY_URL_KINDS, "each kind of URL has a backend");
 
 struct registry_options registry_options_complete(const struct registry_options *options)
 {
@@ -65,7 +65,7 @@ bool registry_is_url(const char *text)
 static int check_auth(const struct registry_options *options, struct err *err)
 {
 	static const char *const known[] = { "none", "digest", "sasl" };
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (strcmp(options->auth, known[i]) == 0) {
 			return 0;
 		}
@@ -122,7 +122,7 @@ int registry_options_check(
 	const char *at_fault = "url";
 	const char *rest;
 	int code = 0;
-	for (size_t i = 0; code == 0 && i < sizeof(checks) / sizeof(checks[0]); i++) {
+	for (size_t i = 0; code == 0 && i < ARRAY_LEN(checks); i++) {
 		at_fault = checks[i].option;
 		code = checks[i].check(&all, err);
 	}

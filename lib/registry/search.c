@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/record/select.h"
 
 enum { FIRST_SIZE = 16 };
@@ -35,7 +36,7 @@ void registry_criteria_finish(struct registry_criteria *criteria)
 {
 	const char *texts[] = { criteria->under, criteria->api, criteria->protocol, criteria->type,
 		criteria->id, criteria->persistence, criteria->attributes };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		free((void *)(uintptr_t)texts[i]);
 	}
 	*criteria = (struct registry_criteria){ 0 };

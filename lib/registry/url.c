@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
@@ -33,7 +34,7 @@ static const struct prefix prefixes[] = {
 
 static const struct prefix *prefix_of(const char *text)
 {
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		if (strncmp(text, prefixes[i].text, strlen(prefixes[i].text)) == 0) {
 			return &prefixes[i];
 		}

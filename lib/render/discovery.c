@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/record/select.h"
@@ -51,7 +52,7 @@ static void attribute_labels(struct buffer *out, const struct record *record)
 		bool left_out = count == MOST || strlen(key) >= NAME_BYTES ||
 			strncmp(key, "yarn:", 5) == 0 || strncmp(key, "berth:", 6) == 0 ||
 			!select_text(text, value);
-		for (size_t i = 0; i < sizeof(structure) / sizeof(structure[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(structure); i++) {
 			left_out = left_out || strcmp(key, structure[i]) == 0;
 		}
 		if (left_out) {

@@ -1,3 +1,4 @@
+#include "lib/base/array.h"
 #include "lib/render/internal.h"
 
 #include <stdio.h>
@@ -132,7 +133,7 @@ static const struct render_writer *const writers[] = {
 	[RENDER_ENV] = &render_env,
 };
 
-_Static_assert(sizeof(writers) / sizeof(writers[0]) == RENDER_FORMATS, "a writer for each format");
+_Static_assert(ARRAY_LEN(writers) == RENDER_FORMATS, "a writer for each format");
 
 static const char *take_item(void *context, const struct render_item *item)
 {

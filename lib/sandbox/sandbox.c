@@ -1,5 +1,6 @@
 #include "lib/sandbox/sandbox.h"
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 #ifdef BERTH_SANDBOX
@@ -221,7 +222,7 @@ static bool allow(scmp_filter_ctx filter, const int *calls, size_t count)
 	}
 	return done;
 }
-#define ALLOW(filter, calls) allow(filter, calls, sizeof(calls) / sizeof((calls)[0]))
+#define ALLOW(filter, calls) allow(filter, calls, ARRAY_LEN(calls))
 
 static bool allow_if(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condition)
 {
@@ -272,7 +273,7 @@ static bool allow_flags(scmp_filter_ctx filter, int call)
 {
 	static const uint64_t commands[] = { F_GETFL, F_GETFD, F_SETFD };
 	bool done = true;
-	for (size_t i = 0; done && i < sizeof(commands) / sizeof(commands[0]); i++) {
+	for (size_t i = 0; done && i < ARRAY_LEN(commands); i++) {
 		done = allow_if(filter, call, SCMP_A1_64(SCMP_CMP_EQ, commands[i]));
 	}
 	const struct scmp_arg_cmp set[] = { SCMP_A1_64(SCMP_CMP_EQ, F_SETFL),

@@ -38,6 +38,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
+
 #define PUBLIC __attribute__((visibility("default")))
 
 enum kind {
@@ -251,7 +253,7 @@ static void confine(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	struct sock_fprog program = { ARRAY_LEN(filter), filter };
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
 		_exit(1);

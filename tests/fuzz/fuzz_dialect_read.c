@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/dialect/read.h"
 
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len == 0) {
 		return 0;
 	}
-	enum dialect_type type = types[(data[0] & 0x7f) % (sizeof(types) / sizeof(types[0]))];
+	enum dialect_type type = types[(data[0] & 0x7f) % (ARRAY_LEN(types))];
 	char *input = strndup((const char *)data + 1, len - 1);
 	size_t group_len = strlen(input) < len - 1 ? strlen(input) : 0;
 	char *group = strchr(input, '\n');

@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "agent/check/match.h"
+#include "lib/base/array.h"
 #include "lib/base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static const char *const patterns[] = { "^OK$", "^$", "a+b", "[^a]$", "(x|yz)*w", "." };
 
-enum { PATTERNS = sizeof(patterns) / sizeof(patterns[0]) };
+enum { PATTERNS = ARRAY_LEN(patterns) };
 
 static bool match_in_pieces(
 	const char *pattern, bool ignore_case, const char *data, size_t len, size_t piece)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -26,7 +27,7 @@ static char *const paths[] = { "/services", "/services/db", "/services/db/a", "/
 	"/users/joe/services", "/users/joe/services/org-hadoop",
 	"/users/joe/services/org-hadoop/app", "/users/joe/services/org-hadoop/app/components",
 	"/users/joe/services/org-hadoop/app/components/ctr-e50-1-1-1" };
-enum { PATHS = sizeof(paths) / sizeof(paths[0]) };
+enum { PATHS = ARRAY_LEN(paths) };
 
 static enum names_known known(const struct tree *tree, size_t index)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "lib/base/array.h"
 #include "nss/query.h"
 #include "tests/support/scripted_agent.h"
 
@@ -34,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memset(too_long, '.', sizeof(too_long) - 1);
 	scripted_agent_set(data, len);
 	setenv("BERTH_SOCKET", scripted_agent_path(), 1);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		enum nss_query_status status = nss_query_name(&answer, names[i]);
 		assert(i == 0 || status == NSS_QUERY_ABSENT);
 		check(&answer, status);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/record/record.h"
 
@@ -86,7 +87,7 @@ static void read_address(const char *text)
 {
 	static const char *const types[] = { "uri", "host/port", "zookeeper", "x-mine", "x-",
 		"none" };
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		struct err err = ERR_INIT;
 		json_t *address = record_address_parse(types[i], text, &err);
 		assert(!address == (err.msg[0] != '\0'));

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/core/upgrade.h"
+#include "lib/base/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -115,7 +116,7 @@ static void open_sockets(void)
 		int type;
 	} sockets[] = { { AF_UNIX, SOCK_STREAM }, { AF_INET, SOCK_DGRAM }, { AF_INET6, SOCK_DGRAM },
 		{ AF_INET, SOCK_STREAM }, { AF_INET6, SOCK_STREAM }, { AF_UNIX, SOCK_STREAM } };
-	for (int i = 0; i < (int)(sizeof(sockets) / sizeof(sockets[0])); i++) {
+	for (int i = 0; i < (int)(ARRAY_LEN(sockets)); i++) {
 		int fd = socket(sockets[i].family, sockets[i].type, 0);
 		if (fd >= 0) { /* there may be no IPv6 */
 			dup2(fd, FIRST + i);

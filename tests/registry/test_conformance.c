@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "tests/support/registry_stage.h"
@@ -66,7 +67,7 @@ EVERY_BACKEND(read, a_missing_path_is_not_found_by_any_of_them)
 	struct answer answer = { 0 };
 	int (*const reads[])(struct registry *, const char *, struct answer *) = { client_get,
 		client_resolve, client_stat, client_list, client_records };
-	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
 		reads[i](stage->registry, "/missing", &answer);
 		assert_answer(&answer, "PathNotFound");
 		reads[i](stage->registry, "/missing/too", &answer);
@@ -104,7 +105,7 @@ EVERY_BACKEND(read, hostile_data_harms_only_its_own_node)
 		{ "/services/utf8", "{\"type\":\"JSONServiceRecord\",\"description\":\"\xff\xfe\"}",
 			"InvalidRecord" },
 	};
-	size_t count = sizeof(nodes) / sizeof(nodes[0]);
+	size_t count = ARRAY_LEN(nodes);
 	for (size_t i = 0; i < count; i++) {
 		stage_put(stage, nodes[i].path, nodes[i].data);
 	}
@@ -350,8 +351,8 @@ EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
 		"/\xe2\x82\xac" };
 	int (*const reads[])(struct registry *, const char *, struct answer *) = { client_get,
 		client_resolve, client_stat, client_list, client_records };
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		for (size_t r = 0; r < sizeof(reads) / sizeof(reads[0]); r++) {
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		for (size_t r = 0; r < ARRAY_LEN(reads); r++) {
 			reads[r](stage->registry, odd[i], &answer);
 			assert_answer(&answer, "InvalidPathname");
 		}
@@ -385,13 +386,13 @@ EVERY_BACKEND(paths, encoded_user_names_are_nodes_like_others)
 	struct answer answer = { 0 };
 	static const char *const homes[] = { "/users/xn--lzg", "/users/hbase-site",
 		"/users/xn--b1akcweg3a", "/users/0", "/users/a-b-c" };
-	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(homes); i++) {
 		client_mknode(stage->registry, homes[i], true, &answer);
 		assert_answer(&answer, "OK");
 		cr_assert(stage_has(stage->registry, homes[i]));
 	}
 	client_list(stage->registry, "/users", &answer);
-	cr_assert_eq(answer.children_count, sizeof(homes) / sizeof(homes[0]));
+	cr_assert_eq(answer.children_count, ARRAY_LEN(homes));
 	answer_clear(&answer);
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/support/registry_stage.h"
 
@@ -78,7 +79,7 @@ EVERY_BACKEND(bind, needs_its_parent)
 	struct answer answer = { 0 };
 	static const enum registry_bind_mode modes[] = { REGISTRY_BIND_CREATE,
 		REGISTRY_BIND_OVERWRITE };
-	for (size_t i = 0; i < 2 * sizeof(modes) / sizeof(modes[0]); i++) {
+	for (size_t i = 0; i < 2 * ARRAY_LEN(modes); i++) {
 		const struct registry_bind bind = { .data = RECORD,
 			.len = strlen(RECORD),
 			.mode = modes[i / 2],

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/registry_fixed.h"
 #include "tests/support/registry_stage.h"
 
@@ -65,7 +66,7 @@ EVERY_BACKEND(further, no_path_is_outside_of_it)
 		"/net/oth" };
 	struct answer answer = { 0 };
 	stage_put(stage, "/services", RECORD);
-	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(outside); i++) {
 		client_get(other, outside[i], &answer);
 		assert_answer(&answer, "PathNotFound");
 		struct answer seen = { 0 };

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/label.h"
 #include "lib/record/record.h"
@@ -210,7 +211,7 @@ SHARED_BACKENDS(import, nothing_is_written_at_it_or_below)
 	struct answer answer = { 0 };
 	write_member(&import, "b", NERVE("1"));
 	static const char *const paths[] = { AS, AS "/b", AS "/c", AS "/b/c" };
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		client_put(stage->registry, paths[i], "{\"type\":\"JSONServiceRecord\"}",
 			REGISTRY_BIND_OVERWRITE, false, &answer);
 		assert_answer(&answer, "NoPathPermissions");
@@ -340,7 +341,7 @@ SHARED_BACKENDS(import, leadership_passes_on)
 	client_wait_calls(&leader.answer, told + 1);
 	wait_seen(&leader, "OK", "5050", NULL);
 	cr_assert_not_null(strstr(leader.answer.data, "10.0.0.2"), "%s", leader.answer.data);
-	for (size_t i = 0; i < sizeof(watches) / sizeof(watches[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(watches); i++) {
 		registry_unwatch(watches[i]);
 	}
 	answer_clear(&list.answer);
@@ -400,7 +401,7 @@ SHARED_BACKENDS(import, an_import_comes_goes_and_hides_what_stands_there)
 	wait_seen(&above, "OK", NULL, "/services /x");
 	set_import(&import, DIALECT_NERVE, NULL);
 	wait_seen(&above, "OK", NULL, "/services");
-	for (size_t i = 0; i < sizeof(watches) / sizeof(watches[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(watches); i++) {
 		registry_unwatch(watches[i]);
 	}
 	answer_clear(&answer);
@@ -418,7 +419,7 @@ SHARED_BACKENDS(import, bad_imports_change_nothing)
 		{ { DIALECT_NERVE, "/x/..", "/a" }, { DIALECT_NERVE, "/y", "/b" } },
 	};
 	write_member(&import, "b", NERVE("1"));
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		struct err err = ERR_INIT;
 		cr_assert_eq(registry_set_imports(stage->registry, wrong[i], 2, &err),
 			BERTH_INVALID_PATHNAME);

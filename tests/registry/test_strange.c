@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "tests/support/registry_stage.h"
 
@@ -81,7 +82,7 @@ SHARED_BACKENDS(strange, foreign_paths_have_rules_of_their_own)
 		"//zookeeper/x", "//a\nb", "//a\xff", "///a" };
 	struct registry *registry = foreigner(stage);
 	struct answer answer = { 0 };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		put(registry, bad[i], (struct registry_bind){ .data = "x" }, &answer);
 		cr_assert_str_eq(answer_name(&answer), "InvalidPathname", "%s", bad[i]);
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "tests/sim/configurations.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
@@ -110,7 +111,7 @@ static void draw_meanwhile(
 {
 	static const enum event_kind possible[] = { EVENT_LOSE_STATE, EVENT_WALL_CLOCK_JUMPS,
 		EVENT_CUT };
-	for (size_t i = 0; i < sizeof(possible) / sizeof(possible[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(possible); i++) {
 		struct event event = *start;
 		event.at_ms = start->at_ms > 0 ? start->at_ms - 1 : 0;
 		event.kind = possible[i];
@@ -289,7 +290,7 @@ static void stranger_writes(struct world *world, const struct event *event)
 	static const char record[] =
 		"{\"type\":\"JSONServiceRecord\",\"description\":\"a stranger\",\"external\":[],"
 		"\"internal\":[],\"yarn:id\":\"stranger\",\"yarn:persistence\":\"permanent\"}";
-	const char *path = paths[event->choice % (sizeof(paths) / sizeof(paths[0]))];
+	const char *path = paths[event->choice % (ARRAY_LEN(paths))];
 	struct registry_task task = { .path = path,
 		.operation = world_node(world, path) ? REGISTRY_OP_SET : REGISTRY_OP_CREATE,
 		.data = event->is_first_half ? record : SIM_GARBAGE };
@@ -302,7 +303,7 @@ static void stranger_writes(struct world *world, const struct event *event)
 static void stranger_deletes(struct world *world, const struct event *event)
 {
 	struct registry_task task = { .operation = REGISTRY_OP_DELETE,
-		.path = paths[event->choice % (sizeof(paths) / sizeof(paths[0]))] };
+		.path = paths[event->choice % (ARRAY_LEN(paths))] };
 	world_apply(world, &stranger, &task);
 	sim_trace("a stranger deletes %s: %s", task.path,
 		task.ret_err.code ? task.ret_err.msg : "done");

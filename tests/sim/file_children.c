@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/list.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
@@ -41,8 +42,7 @@ void file_children_begin(uint64_t seed, void (*tell)(int number, const struct fi
 static int64_t draw_time_ms(void)
 {
 	static const uint64_t most_ms[] = { 3, 3, 3, 3, 50, 50, 300, 1500 };
-	return (int64_t)sim_below(
-		&draws, most_ms[sim_below(&draws, sizeof(most_ms) / sizeof(most_ms[0]))]);
+	return (int64_t)sim_below(&draws, most_ms[sim_below(&draws, ARRAY_LEN(most_ms))]);
 }
 
 static enum fate draw_fate(unsigned percent_killed)

@@ -23,6 +23,7 @@
 
 #include "agent/base/address_news.h"
 #include "agent/base/own_addresses.h"
+#include "lib/base/array.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sockets.h"
@@ -359,7 +360,7 @@ long __wrap_syscall(long number, ...)
 	va_list arguments;
 	long values[6];
 	va_start(arguments, number);
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
 		values[i] = va_arg(arguments, long);
 	}
 	va_end(arguments);

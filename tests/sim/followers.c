@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
@@ -48,7 +49,7 @@ static void check_dialects(const struct stage *stage, int number)
 	if (up && !holds_own(stage, number)) {
 		return; /* a conflict */
 	}
-	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
 		int members = count_members(stage, groups[i], number);
 		if (members != up) {
 			sim_fail("agent %d is %s, and has %d nodes below %s", number,

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "tests/sim/process.h"
 #include "tests/sim/reader_steps.h"
@@ -143,7 +144,7 @@ static void choose(struct reader *reader, enum answer_kind *ret_kind, const char
 {
 	static const enum answer_kind kinds[] = { ANSWER_RECORD, ANSWER_LIST, ANSWER_RECORDS,
 		ANSWER_NAME };
-	*ret_kind = kinds[sim_below(&reader->random, sizeof(kinds) / sizeof(kinds[0]))];
+	*ret_kind = kinds[sim_below(&reader->random, ARRAY_LEN(kinds))];
 	*ret_path = *ret_kind == ANSWER_NAME ? NULL
 		: *ret_kind == ANSWER_RECORDS
 		? answers_directories[sim_below(&reader->random, ANSWER_DIRECTORIES)]

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/check/check.h"
+#include "lib/base/array.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
 
@@ -18,7 +19,7 @@ static const char *const scripts[] = {
 	"(setsid sleep 1000 &); exit 0", "head -c 100000 /dev/zero",
 	"exec sleep 1000", /* until its timeout */
 };
-enum { CHECKS = 2 * sizeof(scripts) / sizeof(scripts[0]) };
+enum { CHECKS = 2 * ARRAY_LEN(scripts) };
 
 static char *argvs[CHECKS][4];
 static struct config_check configs[CHECKS];

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/limits.h"
@@ -462,7 +463,7 @@ static bool is_part_of_node(const char *name)
 {
 	static const char *const parts[] = { ".", "..", DIR_RECORD, DIR_OWNER, DIR_RECORD_CHECKSUM,
 		DIR_SEQUENCE, DIR_CONTAINER, DIR_FOREIGN };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		if (strcmp(name, parts[i]) == 0) {
 			return true;
 		}

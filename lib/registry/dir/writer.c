@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/close_files.h"
 
 /* The outcome of a task, as its child writes it: smaller than a pipe's buffer, so in one piece. */
@@ -29,7 +30,7 @@ static void close_others(int one, int two, int three)
 	int from = STDERR_FILENO + 1;
 	for (;;) {
 		int next = -1;
-		for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
 			if (kept[i] >= from && (next < 0 || kept[i] < next)) {
 				next = kept[i];
 			}

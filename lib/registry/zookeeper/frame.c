@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "lib/base/array.h"
+
 /* ---- numbers and strings ---- */
 
 static void put_number(struct buffer *out, uint64_t value, unsigned bytes)
@@ -291,7 +293,7 @@ static const struct field log_fields[] = {
 
 #define FRAME(of_fields)                                                                           \
 	{                                                                                          \
-		of_fields, sizeof(of_fields) / sizeof((of_fields)[0])                              \
+		of_fields, ARRAY_LEN(of_fields)                                                    \
 	}
 
 static const struct {

@@ -1,4 +1,5 @@
 /* The meaning of ZooKeeper's answers for a task. */
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/zookeeper.h"
 
 #include <stdio.h>
@@ -103,7 +104,7 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc)
 	if (rc == ZK_RC_NOT_EMPTY && task->operation == REGISTRY_OP_REPLACE && task->ephemeral) {
 		rc = ZK_RC_NO_CHILDREN_FOR_EPHEMERALS;
 	}
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
 		if (errors[i].rc == rc) {
 			err_set(&task->ret_err, errors[i].code, "%s: %s", task->path,
 				errors[i].words);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/program_find.h"
@@ -79,7 +80,7 @@ static char *const *environment_of_worker(void)
 	static char *variables[VARIABLES_MAX];
 	size_t count = 0;
 	for (char **at = environ; at && *at; at++) {
-		for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
 			if (count + 1 < VARIABLES_MAX &&
 				strncmp(*at, beginnings[i], strlen(beginnings[i])) == 0) {
 				variables[count++] = *at;

@@ -17,6 +17,7 @@
 #include "agent/core/state.h"
 #include "agent/registration/persistent.h"
 #include "agent/life/stop.h"
+#include "lib/base/array.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
@@ -150,7 +151,7 @@ static inline void wiring_end(struct wiring *wiring)
 	registry_close(agent->registry);
 	config_unref(agent->config);
 	ev_loop_destroy(agent->loop);
-	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(documents); i++) {
 		char path[SCRATCH_PATH + 16];
 		snprintf(path, sizeof(path), "%s/%s", wiring->folder, documents[i]);
 		unlink(path);

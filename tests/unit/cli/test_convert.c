@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/convert.h"
+#include "lib/base/array.h"
 #include "tests/support/scratch.h"
 
 /* The text that a document becomes; NULL, and the reason in `err`, when it is refused. */
@@ -82,7 +83,7 @@ static const struct {
 
 Test(convert, each_key_of_registrars_has_its_counterpart_or_a_reason)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
 		char *text = convert(rows[i].document, &err);
 		cr_assert_not_null(text, "%s: %s", rows[i].document, err.msg);
@@ -112,7 +113,7 @@ static const struct {
 
 Test(convert, a_file_that_registrar_cannot_run_with_is_refused)
 {
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
 		struct err err = ERR_INIT;
 		cr_expect_null(convert(refused[i].document, &err), "%s", refused[i].document);
 		cr_expect_eq(err.code, BERTH_FAILED);

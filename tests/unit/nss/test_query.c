@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "nss/query.h"
 #include "tests/support/shifted_clock.h"
 
@@ -171,7 +172,7 @@ Test(nss_query, only_names_below_the_domain_are_asked_for)
 {
 	static const char *const others[] = { "www.example.org", "berth", ".berth", "berth.",
 		"localhost", "notberth.example", "a.notberth", "a.berth.example.org", "" };
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		cr_expect_eq(ask_answered(others[i]), NSS_QUERY_ABSENT, "%s", others[i]);
 		cr_expect_eq(agent.waits, 0, "%s", others[i]);
 	}

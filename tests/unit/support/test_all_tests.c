@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
+
 #define VARIABLE "BERTH_SAMPLE"
 
 /* Tests that do nothing here, and something else in a process that all_tests starts. */
@@ -165,7 +167,7 @@ ParameterizedTestParameters(all_tests, says_how_a_test_ended)
 			{ "ok - sample::passes (", "\nnot ok - sample::crashes", "\n1..2\n" },
 			"sample::is_skipped" },
 	};
-	return cr_make_param_array(struct sample, samples, sizeof(samples) / sizeof(samples[0]));
+	return cr_make_param_array(struct sample, samples, ARRAY_LEN(samples));
 }
 
 ParameterizedTest(struct sample *sample, all_tests, says_how_a_test_ended)

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/deeds.h"
 #include "xds/cage.h"
 
@@ -83,7 +84,7 @@ Test(cage, refuses_files_programs_processes_and_other_sockets)
 		{ "O_ASYNC", deed_have_a_descriptor_signal },
 		{ "MSG_FASTOPEN", deed_connect_by_sending },
 	};
-	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(deeds); i++) {
 		cr_expect_eq(deed_outcome(enter, deeds[i].does), EPERM, "%s: %s", deeds[i].name,
 			strerror(deed_outcome(enter, deeds[i].does)));
 	}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "xds/name.h"
 
 TestSuite(name, .timeout = 60);
@@ -79,7 +80,7 @@ ParameterizedTestParameters(name, means_these_places)
 		{ "db:8080", "N/db N/users/db", "" },
 		{ "berth", "N/berth N/users/berth", "" },
 	};
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, name, means_these_places)
@@ -126,7 +127,7 @@ ParameterizedTestParameters(name, of_a_path)
 		{ "/services/db", "db.services", "" },
 		{ "/db", "db", "" },
 	};
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, name, of_a_path)

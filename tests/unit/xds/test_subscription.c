@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/dir_client.h"
 #include "xds/discovery.h"
@@ -362,7 +363,7 @@ Test(subscription, a_refused_answer_is_not_sent_again_before_a_change, .init = b
 Test(subscription, absent_and_impossible_names_are_answered_at_once, .init = begin, .fini = end)
 {
 	static const char *const names[] = { "not.there.joe", "Not_Possible", "/Odd//path" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct subscription *stream = open_stream(false);
 		char expected[64];
 		ask(stream, RESOURCE_LISTENER, names[i], "");

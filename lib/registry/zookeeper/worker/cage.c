@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
 static const char *const tls_directories[] = { "/etc/ssl", "/etc/pki", "/usr/lib/ssl",
 	"/usr/share/ca-certificates" };
 
-enum { TLS_DIRECTORIES = sizeof(tls_directories) / sizeof(tls_directories[0]) };
+enum { TLS_DIRECTORIES = ARRAY_LEN(tls_directories) };
 
 struct files {
 	char paths[CERTIFICATE_FILES][PATH_BYTES];

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 static bool begins_with(const char *text, const char *beginning)
@@ -53,7 +54,7 @@ static bool explain_file(const char *words, const char *reason, char *out, size_
 		text_printf(out, size, "tls_key is not the key of tls_cert");
 		return true;
 	}
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		if (begins_with(words, files[i].beginning)) {
 			bool locked = holds(reason, "decrypt");
 			text_printf(out, size, "%s %s cannot be used%s%s%s", files[i].option,

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 
 #include "agent/api/follow.h"
+#include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 enum { CONFIRMS = 16 };
@@ -565,7 +566,7 @@ Test(api_follow, a_container_looks_up_and_nothing_else)
 		{ "OPTIONS", "/v1/agent/drain", 404 },
 	};
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *answer = ask_as(asker, cases[i].method, cases[i].target, "");
 		cr_expect(has_status(answer, cases[i].status), "%s: %s", cases[i].target, answer);
 	}

@@ -1,4 +1,5 @@
 /* Look-ups with near= where failover is set: the nearest path, and further ones in its place. */
+#include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 enum { HOLD_S = 30, TTL_S = 5 };
@@ -50,7 +51,7 @@ static void expect_names(const char *answer, const char *first, const char *seco
 	static const char *const all[] = { "//near", "//far", "//farther", "//other" };
 	size_t found = 0;
 	cr_expect(has_status(answer, 200), "%s", answer);
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		char quoted[32];
 		snprintf(quoted, sizeof(quoted), "%s\"", all[i]);
 		found += has(answer, quoted);
@@ -131,7 +132,7 @@ Test(api_further, each_question_has_a_time_of_its_own_for_that)
 	expect_names(look(), "//far\"", NULL);
 	put("/web/a", "near");
 	expect_names(look(), "//near\"", "//far\"");
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		const char *answer = ask(others[i]);
 		cr_expect(has_status(answer, 200) && !has(answer, "//far"), "%s: %s", others[i],
 			answer);
@@ -411,7 +412,7 @@ Test(api_further, a_zone_of_a_wrong_form_is_refused)
 {
 	static const char *const targets[] = { "/v1/endpoints/web?near=%20",
 		"/v1/targets/web?near=%20", "/v1/names/web.berth?near=%20" };
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		const char *answer = ask(targets[i]);
 		cr_expect(has_status(answer, 400) && has(answer, "query parameter near"), "%s: %s",
 			targets[i], answer);

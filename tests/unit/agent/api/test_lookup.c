@@ -1,5 +1,6 @@
 /* The words for how true an answer is, over HTTP, on a registry that acts when a test says so. */
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -157,7 +158,7 @@ Test(api_lookup, endpoints_are_chosen_by_scope_api_and_protocol)
 		"\"addressType\":\"uri\",\"protocolType\":\"q\",\"addresses\":[{\"uri\":"
 		"\"http://out:1\"}]}],\"internal\":[{\"api\":\"inner\",\"addressType\":"
 		"\"uri\",\"protocolType\":\"p\",\"addresses\":[{\"uri\":\"http://in:2\"}]}]}");
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		static const char *const kinds[] = { "endpoints", "targets" };
 		for (size_t j = 0; j < 2; j++) {
 			char target[100];
@@ -183,11 +184,11 @@ Test(api_lookup, an_answer_says_how_it_came_and_how_old_it_is)
 		"/v1/endpoints/d", "/v1/targets/d", "/v1/stat/d/a", "/v1/resolve/none" };
 	memory_put(stage.registry, "/d", "");
 	memory_put(stage.registry, "/d/a", cache_stage_record("one"));
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		for (int again = 0; again < 2; again++) {
 			const char *answer = get(stage.client, targets[i],
 				again ? "" : "Cache-Control: no-cache\r\n");
-			bool found = i + 1 < sizeof(targets) / sizeof(targets[0]);
+			bool found = i + 1 < ARRAY_LEN(targets);
 			cr_expect(has_status(answer, found ? 200 : 404), "%s", answer);
 			cr_expect(
 				says(answer, again ? "HIT" : "MISS"), "%s: %s", targets[i], answer);
@@ -323,14 +324,14 @@ Test(api_lookup, a_search_by_every_field)
 		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"sql\",\"addressType\":"
 		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
 		"\"port\":\"5432\"}]}],\"internal\":[]}");
-	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
 		char target[100];
 		snprintf(target, sizeof(target), "/v1/find%s", queries[i]);
 		const char *answer = ask(target);
 		cr_expect(has_status(answer, 200) && has(answer, "\"/d/a\":"), "%s: %s", target,
 			answer);
 	}
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char target[100];
 		snprintf(target, sizeof(target), "/v1/find%s", others[i]);
 		const char *answer = ask(target);
@@ -357,7 +358,7 @@ Test(api_lookup, parameters_have_a_longest_value)
 		{ "/v1/targets/d?api=", LIMIT_API_BYTES },
 	};
 	memory_put(stage.registry, "/d", "");
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *answer = ask_with(cases[i].begin, cases[i].most);
 		cr_expect(has_status(answer, 200), "%s: %s", cases[i].begin, answer);
 		answer = ask_with(cases[i].begin, cases[i].most + 1);
@@ -402,7 +403,7 @@ Test(api_lookup, the_longest_path_is_a_path)
 	}
 	path[LIMIT_PATH_BYTES] = '\0';
 	memory_put(stage.registry, path, cache_stage_record("one"));
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(begins); i++) {
 		snprintf(target, sizeof(target), "%s%s", begins[i], path);
 		const char *answer = ask(target);
 		cr_expect(has_status(answer, 200), "%s", answer);

@@ -1,5 +1,6 @@
 /* Names over HTTP: the forms of their answers, their age, and those that nobody has. */
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 enum { TTL_S = 5, STALE_TTL_S = 1 };
@@ -60,7 +61,7 @@ Test(api_names, a_type_is_a_part_of_it)
 		{ "MX", 400, false, false },
 		{ "a-type-that-is-too-long", 400, false, false },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char target[100];
 		snprintf(target, sizeof(target), "/v1/names/db.services.berth?type=%s",
 			cases[i].type);
@@ -141,7 +142,7 @@ static void put_instances(void)
 {
 	static const char *const folders[] = { "/users", "/users/joe", "/users/joe/web",
 		"/users/joe/web/prod", "/users/joe/web/prod/components" };
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
 		memory_put(stage.registry, folders[i], "");
 	}
 	put_in_zone("/users/joe/web/prod/components/a", "10.0.0.1", "us/a");

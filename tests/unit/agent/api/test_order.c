@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "lib/base/array.h"
 #include "tests/support/rights.h"
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -181,7 +182,7 @@ Test(api_order, each_order_reaches_the_agent)
 		{ "DELETE", "/v1/agent/components/web/drain", "", "undrain web '' 0; " },
 		{ "POST", "/v1/agent/components/web/undamp", "", "undamp web '' 0; " },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *answer = order(cases[i].method, cases[i].target, cases[i].body);
 		cr_expect_str_eq(answer, "HTTP/1.1 204 No Content\r\n\r\n", "%s", cases[i].acts);
 		cr_expect_str_eq(stage.acts, cases[i].acts);
@@ -212,7 +213,7 @@ Test(api_order, a_body_of_a_wrong_shape_changes_nothing)
 		{ "{\"for\":\"30000d\"}", "for: must be whole seconds" },
 	};
 	stage.saves = true; /* which concerns only what is carried out */
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *answer = post("/v1/agent/drain", cases[i].body);
 		cr_expect(has_status(answer, 400) && has(answer, cases[i].part), "%s: %s",
 			cases[i].body, answer);
@@ -234,7 +235,7 @@ Test(api_order, a_name_that_nobody_has_is_not_found)
 		"/v1/agent/components//undamp", "/v1/agent/components/nobody/drain",
 		"/v1/agent/components/nobody/undamp", "/v1/agent/checks//run",
 		"/v1/agent/checks/none/run" };
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		cr_expect(has_status(post(targets[i], ""), 404), "%s", targets[i]);
 		cr_expect_str_empty(stage.acts);
 	}
@@ -323,7 +324,7 @@ Test(api_order, a_report_that_is_none_changes_nothing)
 		{ "none", "{\"status\":\"passing\"}", 404, "no check is named" },
 		{ "aliv", "{\"status\":\"passing\"}", 404, "no check is named" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char target[64];
 		snprintf(target, sizeof(target), "/v1/agent/checks/%s", cases[i].target);
 		const char *answer = order("PUT", target, cases[i].body);
@@ -414,7 +415,7 @@ Test(api_order, addresses_that_are_none_change_nothing)
 		{ "fixed", "{\"addresses\":[\"a:1\"]}", 403, "" },
 		{ "none", "{\"addresses\":[\"a:1\"]}", 404, "no endpoint is named" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char target[64];
 		snprintf(target, sizeof(target), "/v1/agent/endpoints/%s", cases[i].target);
 		const char *answer = order("PUT", target, cases[i].body);
@@ -467,14 +468,14 @@ Test(api_order, each_may_do_what_is_his)
 	rights_needed("users");
 	const struct api_options options = { .version = "0", .admin_group_id = ADMINS };
 	api_set_options(stage.api, &options);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		static const char *const for_admins[][2] = { { "POST", "/v1/agent/drain" },
 			{ "DELETE", "/v1/agent/drain" }, { "POST", "/v1/agent/reload" },
 			{ "POST", "/v1/agent/components/web/undamp" },
 			{ "POST", "/v1/agent/components/web/drain" },
 			{ "POST", "/v1/agent/checks/alive/run" }, { "GET", "/v1/bridge" } };
 		int client = connect_as(cases[i].user, cases[i].group, cases[i].other);
-		for (size_t j = 0; j < sizeof(for_admins) / sizeof(for_admins[0]); j++) {
+		for (size_t j = 0; j < ARRAY_LEN(for_admins); j++) {
 			const char *answer = order_as(
 				client, for_admins[j][0], for_admins[j][1], "");
 			cr_expect_eq(

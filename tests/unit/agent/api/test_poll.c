@@ -1,5 +1,6 @@
 /* Long polls: of lookups, of searches and of the agent's views. */
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 enum { WAIT_S = 60 };
@@ -11,7 +12,7 @@ TestSuite(api_poll, .init = open_api, .fini = close_api);
 static const char *const targets[] = { "/v1/resolve/a", "/v1/list/", "/v1/find?under=/",
 	"/v1/agent", "/v1/agent/history" };
 
-enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
+enum { TARGETS = ARRAY_LEN(targets) };
 
 static void begin_all(int clients[TARGETS])
 {

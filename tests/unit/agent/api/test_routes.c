@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -13,7 +14,7 @@ Test(api_routes, a_resource_that_does_not_exist_is_not_found)
 {
 	static const char *const targets[] = { "/v1", "/v1/", "/v2/list/", "/v1/lists/",
 		"/v1/agent/", "/v1/agents", "/lively", "/v1/resolve" };
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		cr_expect(has_status(get(stage.client, targets[i], ""), 404), "%s", targets[i]);
 	}
 }
@@ -32,7 +33,7 @@ Test(api_routes, a_method_that_is_not_there_names_those_that_are)
 		{ "POST", "/v1/agent/endpoints/rest", "Allow: PUT, DELETE, OPTIONS\r\n" },
 		{ "GET", "/v1/agent/checks/alive/run", "Allow: POST, PUT, OPTIONS\r\n" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *answer = ask_as(stage.client, cases[i].method, cases[i].target, "");
 		cr_expect(has_status(answer, 405) && has(answer, cases[i].allow), "%s", answer);
 		answer = ask_as(stage.client, "OPTIONS", cases[i].target, "");
@@ -98,7 +99,7 @@ Test(api_routes, the_list_has_every_resource_with_its_methods)
 	cr_expect(has(answer, "Cache-Control: no-store\r\n"), "%s", answer);
 	cr_expect(has(answer, "{\"name\":\"berthd\",\"version\":\"0\",\"resources\":["), "%s",
 		answer);
-	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(resources); i++) {
 		expect_resource(answer, resources[i][0], resources[i][1]);
 	}
 	cr_expect_not(has(answer, "/v1/follow"), "that is for containers");
@@ -106,7 +107,7 @@ Test(api_routes, the_list_has_every_resource_with_its_methods)
 	for (const char *at = answer; (at = strstr(at, "\"methods\"")); at++) {
 		count++;
 	}
-	cr_expect_eq(count, sizeof(resources) / sizeof(resources[0]));
+	cr_expect_eq(count, ARRAY_LEN(resources));
 }
 
 Test(api_routes, the_server_as_a_whole_has_all_methods)
@@ -149,7 +150,7 @@ Test(api_routes, a_path_is_not_decoded)
 {
 	static const char *const paths[] = { "/v1/resolve/a%62", "/v1/list/a/../b", "/v1/stat/.",
 		"/v1/records//", "/v1/endpoints/a/", "/v1/targets/%2e%2e" };
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		const char *answer = get(stage.client, paths[i], "");
 		cr_expect(has_status(answer, 400) && has(answer, "InvalidPathname"), "%s", answer);
 	}
@@ -229,12 +230,12 @@ Test(api_routes, a_tag_of_a_view_names_its_content)
 		{ "[{\"next_run\":1}]", "[{\"next_run\":null}]" },
 		{ "{\"a\":1,\"b\":\"c\"}", "{\"a\": 1, \"b\": \"c\"}" } };
 	char tags[2][80];
-	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(differ); i++) {
 		read_tag(differ[i][0], tags[0]);
 		read_tag(differ[i][1], tags[1]);
 		cr_expect_str_neq(tags[0], tags[1], "%s %s", differ[i][0], differ[i][1]);
 	}
-	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
 		read_tag(same[i][0], tags[0]);
 		read_tag(same[i][1], tags[1]);
 		cr_expect_str_eq(tags[0], tags[1], "%s %s", same[i][0], same[i][1]);
@@ -259,14 +260,14 @@ Test(api_routes, a_number_of_the_history_has_a_form)
 	static const char *const bad[] = { "nan", "-0.5", "x",
 		"1000000000000000000000000000000000000" };
 	static const char *const good[] = { "", "0", "1.5", "1e3", "inf" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char target[100];
 		snprintf(target, sizeof(target), "/v1/agent/history?n=%s", bad[i]);
 		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
 		snprintf(target, sizeof(target), "/v1/agent/history?since=%s", bad[i]);
 		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
 	}
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		char target[100];
 		snprintf(target, sizeof(target), "/v1/agent/history?n=%s&since=%s", good[i],
 			good[i]);
@@ -338,7 +339,7 @@ Test(api_routes, a_further_listener_may_show_all)
 	static const struct api_published published[] = { { "all", trees, 1, false } };
 	static const char *const targets[] = { "/v1/find", "/v1/find?under=/", "/v1/list/",
 		"/v1/resolve/a" };
-	enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
+	enum { TARGETS = ARRAY_LEN(targets) };
 	char longest[LIMIT_PATH_BYTES + 100] = "/v1/find?under=";
 	for (size_t i = 0, begin = strlen(longest); i < LIMIT_PATH_BYTES; i++) {
 		longest[begin + i] = i % 60 == 0 ? '/' : 'a';
@@ -401,10 +402,10 @@ Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
 	};
 	static const char *const folders[] = { "/pub", "/x", "/public" };
 	static const char *const paths[] = { "/pub/a", "/x/a", "/public/a" };
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
 		memory_put(stage.registry, folders[i], "");
 	}
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		memory_put(stage.registry, paths[i],
 			"{\"type\":\"JSONServiceRecord\"," RECORD("open", "external") "," RECORD(
 				"secret", "internal") "}");
@@ -419,7 +420,7 @@ Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
 	close(stage.client);
 	http_stage_open_again();
 	stage.client = http_stage_connect();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (int j = 0; j < LISTENERS; j++) {
 			char text[200];
 			int client = connect_further(listens[j].name);
@@ -439,7 +440,7 @@ Test(api_routes, a_further_listener_shows_its_part_of_the_registry)
 	static const char *const targets[] = { "/v1/resolve/pub/a", "/v1/records/pub",
 		"/v1/find?under=/pub" };
 	connect_again();
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		cr_expect(has(get(stage.client, targets[i], ""), "secret"), "the socket has all");
 	}
 }

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "agent/shared/shared.h"
+#include "lib/base/array.h"
 #include "lib/shared/read.h"
 #include "tests/unit/agent/api/api_stage.h"
 
@@ -149,7 +150,7 @@ Test(api_shared, an_answer_for_a_reader_is_there_for_its_next_lookup)
 	memory_put(stage.registry, "/d", "");
 	memory_put(stage.registry, "/d/a", cache_stage_record("one"));
 	open_map();
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		cr_expect_not(is_in_map(targets[i]));
 		const char *answer = ask(targets[i]);
 		const char *body = strstr(answer, "\r\n\r\n");
@@ -160,7 +161,7 @@ Test(api_shared, an_answer_for_a_reader_is_there_for_its_next_lookup)
 		cr_expect_eq(found.error, 0);
 	}
 	/* The reads for one of them took others back. */
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		(void)ask(targets[i]);
 	}
 	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_shared_entries 7\n"));

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 TestSuite(api_stream, .init = open_api, .fini = close_api);
@@ -151,7 +152,7 @@ Test(api_stream, a_client_gets_the_framing_that_it_takes)
 		{ "Accept: */*, application/x-ndjson\r\n", "application/x-ndjson" },
 		{ "Accept: text/event-stream, application/x-ndjson\r\n", "application/x-ndjson" } };
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char content[64];
 		int client = http_stage_connect();
 		snprintf(content, sizeof(content), "Content-Type: %s\r\n", cases[i][1]);
@@ -224,7 +225,7 @@ Test(api_stream, a_tree_is_asked_for_by_some_words)
 		{ "", true, false }, { "y", false, false }, { "2", false, false },
 		{ "yes-please", false, false } };
 	make_tree();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char target[100];
 		int client = http_stage_connect();
 		snprintf(target, sizeof(target), "/v1/watch/t?recursive=%s", cases[i].word);
@@ -429,7 +430,7 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 	int client;
 	make_tree();
 	begin_and_leave("/v1/watch/t?recursive=yes");
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		client = come_again(others[i].parameters, others[i].sequence, &text);
 		expect_one(text, "RESYNC", "\"stream_id\":");
 		cr_expect(has(text, "\"heartbeat_interval_seconds\""), "%s", text);
@@ -464,7 +465,7 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 		"1-2-3-and-much-more-than-any-id-has-in-all-of-the-world-there-is", "-1-2-3",
 		"+1-2-3", "%201-2-3", "%2B1-2-3", "1-2-3x", "1-2-", "1-2", "x"
 	};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		snprintf(target, sizeof(target), "/v1/watch/t?after=%s", bad[i]);
 		cr_expect(has_status(get(client, target, NDJSON), 400), "%s", target);
 	}

@@ -2,6 +2,7 @@
 #include <criterion/new/assert.h>
 
 #include "agent/base/drain.h"
+#include "lib/base/array.h"
 
 Test(drain, begins_without_end)
 {
@@ -95,7 +96,7 @@ Test(drain, is_quiet_after_two_looks_in_a_row)
 		{ true, false } };
 	struct drain drain = { 0 };
 	drain_begin(&drain, "", 0, 1000);
-	for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
 		cr_assert(eq(int, drain_look(&drain, looks[i].quiet), looks[i].ends));
 		cr_assert(eq(int, drain_is_quiet(&drain), i >= 3));
 	}

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
@@ -499,7 +500,7 @@ Test(file_queue, signals_that_end_the_agent_do_not_end_a_child)
 	hang();
 	add("one", FILE_REPLACE, "file", "text");
 	pid_t child = child_at_work();
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		cr_assert_eq(kill(child, numbers[i]), 0);
 	}
 	sigprocmask(SIG_BLOCK, NULL, &after);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/rights.h"
@@ -126,7 +127,7 @@ Test(file_work, a_folder_that_cannot_be_saved_is_no_failure)
 {
 	static const int errors[] = { EACCES, EINVAL };
 	do_step(FILE_REPLACE, "old");
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
 		struct err err = ERR_INIT;
 		failing_arm("open", 2, errors[i]); /* behind the file itself */
 		int code = try_step(FILE_REPLACE, NULL, "new", &err);
@@ -155,7 +156,7 @@ Test(file_work, a_call_that_fails_is_reported_and_leaves_a_whole_file)
 	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", EINTR }, { "write", 0 },
 		{ "fsync", EIO }, { "close", EIO }, { "stat", EIO }, { "chmod", EPERM },
 		{ "rename", EIO } };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		failing_check("file", calls[i].kind, calls[i].error, replace, "new");
 		cr_assert_str_eq(content(path), "the new");
 	}
@@ -195,7 +196,7 @@ Test(file_work, a_step_that_fails_says_which_one_and_changes_nothing)
 		{ "close", EIO, "cannot write /", FILE_PREPARE },
 		{ "rename", EIO, "cannot put /", FILE_REPLACE } };
 	do_step(FILE_REPLACE, "old");
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		for (enum file_step step = calls[i].step; step <= FILE_REPLACE; step++) {
 			struct err err = ERR_INIT;
 			if (step == FILE_COMMIT) {
@@ -223,7 +224,7 @@ Test(file_work, an_owner_that_is_right_is_not_set)
 		{ { 0640, geteuid(), getegid() }, true }, { { 0640, geteuid(), (gid_t)-1 }, true },
 		{ { 0640, (uid_t)-1, getegid() }, true }, { { 0640, 4711, (gid_t)-1 }, false },
 		{ { 0640, (uid_t)-1, 4711 }, false }, { { 0640, geteuid(), 4711 }, false } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (uint64_t call = 1; call <= 2; call++) {
 			struct err err = ERR_INIT;
 			struct file_work work = {
@@ -305,7 +306,7 @@ Test(file_work, a_file_is_given_to_its_owner)
 		{ (uid_t)-1, 0, 0, 0 }, { 0, (gid_t)-1, 0, 4713 } };
 	rights_needed("users");
 	cr_assert_eq(setegid(4713), 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		struct stat status;
 		struct file_work work = {

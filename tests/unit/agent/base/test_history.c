@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/history.h"
+#include "lib/base/array.h"
 
 static struct history *history;
 
@@ -248,7 +249,7 @@ Test(history, each_text_has_a_length_at_which_it_is_cut)
 			.component = text,
 			.output = text });
 	json_t *list = history_json(history, true);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		cr_expect_eq(
 			strlen(text_at(list, 0, cases[i].name)), cases[i].len, "%s", cases[i].name);
 	}
@@ -270,7 +271,7 @@ Test(history, a_saved_repetition_is_one_of_more_than_once)
 		{ ",\"count\":4294967295,\"first\":3", 3, 4294967295. },
 		{ ",\"count\":4294967296,\"first\":3", 0, 0 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char text[200];
 		snprintf(text, sizeof(text),
 			"[{\"time\":5,\"subject\":\"s\",\"from\":\"a\",\"to\":\"b\","

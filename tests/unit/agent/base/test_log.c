@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 
@@ -96,7 +97,7 @@ static const struct {
 
 Test(log, control_characters_and_broken_text_do_no_harm)
 {
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		log_info(odd[i].text, "%s \"\\", odd[i].text);
 		const char *line = behind_time(logged());
 		cr_expect_eq(strchr(line, '\n'), line + strlen(line) - 1, "one line: %s", line);
@@ -112,7 +113,7 @@ Test(log, a_line_of_json_is_an_object)
 	static const struct log_field fields[] = { { "path", "/a\"b" }, { "none", NULL },
 		{ NULL, NULL } };
 	log_set(LOG_LEVEL_INFO, true);
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		log_event(LOG_LEVEL_WARN, "a", fields, "%s \"\\", odd[i].text);
 		const char *line = logged();
 		cr_expect_eq(strchr(line, '\n'), line + strlen(line) - 1, "one line: %s", line);
@@ -185,7 +186,7 @@ Test(log, its_time_has_milliseconds)
 		{ { 1000000000, 999999999 }, "2001-09-09T01:46:40.999Z info  a: b\n" },
 		{ { 1000000000, 7000000 }, "2001-09-09T01:46:40.007Z info  a: b\n" },
 		{ { 1000000000, 999000000 }, "2001-09-09T01:46:40.999Z info  a: b\n" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		stopped_at = &cases[i].time;
 		log_info("a", "b");
 		cr_expect_str_eq(logged(), cases[i].text);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/base/metrics.h"
+#include "lib/base/array.h"
 
 /* ---- a kernel that says what the test wants ---- */
 
@@ -205,7 +206,7 @@ Test(metrics, openmetrics_has_a_grammar_of_its_own)
 	(void)metrics_series(metrics, METRIC_LOOKUP_DURATION, "", "");
 	buffer_init(&out, 1024 * 1024);
 	metrics_write(metrics, METRICS_OPENMETRICS, &out);
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		cr_expect_not_null(strstr(buffer_text(&out), lines[i]), "%s", lines[i]);
 	}
 	cr_expect_str_eq(buffer_text(&out) + out.len - strlen(end), end);
@@ -233,7 +234,7 @@ Test(metrics, each_histogram_has_its_bounds)
 			"0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.1 0.5 "
 			"1 5 +Inf " },
 	};
-	for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
 		struct metrics *metrics = metrics_create();
 		struct buffer out;
 		char bounds[200] = "";
@@ -320,7 +321,7 @@ Test(metrics, without_descriptors_the_process_is_measured_in_part)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	metrics_write(metrics, METRICS_PROMETHEUS, &out);
 	setrlimit(RLIMIT_NOFILE, &before);
-	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
 		cr_expect_eq(strstr(buffer_text(&out), samples[i].name) != NULL, samples[i].there,
 			"%s", samples[i].name);
 	}

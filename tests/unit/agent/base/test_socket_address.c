@@ -4,6 +4,7 @@
 
 #include "agent/base/own_addresses.h"
 #include "agent/base/socket_address.h"
+#include "lib/base/array.h"
 
 Test(socket_address, is_numeric_and_has_a_port)
 {
@@ -20,10 +21,10 @@ Test(socket_address, is_numeric_and_has_a_port)
 		cr_expect_eq(
 			socket_address_read(&address, &len, padded), digits < 64, "%d", digits);
 	}
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		cr_expect(socket_address_read(&address, &len, good[i]), "%s", good[i]);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		cr_expect_not(socket_address_read(&address, &len, bad[i]), "%s", bad[i]);
 	}
 }
@@ -51,7 +52,7 @@ Test(socket_address, arrives_where_it_is_bound_or_behind_a_wildcard)
 		{ "192.0.2.77:53", "0.0.0.0:53", false },
 		{ "[2001:db8::77]:53", "[::]:53", false },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct sockaddr_storage to;
 		struct sockaddr_storage listen;
 		socklen_t len;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/base/state_dir.h"
+#include "lib/base/array.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
@@ -165,7 +166,7 @@ Test(state_dir, without_a_step_it_is_an_empty_one)
 		int error;
 	} calls[] = { { "mkdir", ENOSPC }, { "open", EACCES }, { "stat", EIO },
 		{ "lock", ENOLCK } };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		struct state_dir directory;
 		struct err err = ERR_INIT;
 		failing_arm(calls[i].kind, 1, calls[i].error);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/rights.h"
@@ -250,7 +251,7 @@ Test(state_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
 	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", EINTR }, { "write", 0 },
 		{ "fsync", EIO }, { "close", EIO }, { "rename", EIO }, { "stat", EIO },
 		{ "read", EIO }, { "read", EINTR } };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		failing_check("state file", calls[i].kind, calls[i].error, write_and_read, NULL);
 		free(read_state(0, 100));
 	}
@@ -265,7 +266,7 @@ Test(state_file, a_disk_that_cannot_be_read_is_not_a_damaged_file)
 	} calls[] = { { "open", EMFILE, "cannot open" }, { "stat", EIO, "fstat" },
 		{ "read", EIO, "cannot read it" } };
 	write_state("text");
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		char *data = NULL;
 		size_t len = 7;
 		struct err err = ERR_INIT;
@@ -284,7 +285,7 @@ Test(state_file, a_file_may_come_in_pieces_and_after_a_signal)
 {
 	static const int errors[] = { 0, EINTR };
 	write_state("a text of some length");
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
 		failing_arm("read", 1, errors[i]);
 		char *data = read_state(0, 100);
 		cr_assert(failing_disarm());
@@ -310,7 +311,7 @@ Test(state_file, says_what_is_wrong_with_it)
 		{ "berth-state 1 drain 2 83dcefb7\n1", "damaged: length or checksum" },
 		{ "berth-state 1 drain 1 83dcefb7 \n1", "damaged: length or checksum" },
 		{ "berth-state 1 drain 1 83dcefb7\n1", "" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		char *data = NULL;
 		size_t len = 0;

@@ -3,6 +3,7 @@
 
 #include <sys/time.h>
 
+#include "lib/base/array.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/unit/agent/bridge/bridge_stage.h"
 
@@ -149,7 +150,7 @@ BOOK_TEST(another_book_is_empty)
 		"{\"version\":1,\"paths\":[\"/a\"]}",
 		"{\"version\":1}",
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		json_t *document = json_loads(texts[i], 0, NULL);
 		state_dir_save(&stage->state, "bridge", document, NULL, NULL);
 		json_decref(document);

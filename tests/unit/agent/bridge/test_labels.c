@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/bridge/describe.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/text.h"
 #include "lib/record/record.h"
@@ -100,7 +101,7 @@ static void append_service(struct buffer *out, const struct bridge_service *serv
 		free(address);
 	}
 	static const char *const shown[] = { "colour", "tags", "region" };
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
 		const char *value = json_string_value(record_attribute(record, shown[i]));
 		if (value) {
 			buffer_printf(out, " %s=%s", shown[i], value);
@@ -228,7 +229,7 @@ ParameterizedTestParameters(labels, describe)
 		{ "SERVICE_NAME=web", "80", "registrator", "! port 80/tcp is not published" },
 		{ "berth.path=/s/web", "80:8000", "berth registrator", "/s/web" },
 	};
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, labels, describe)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/bridge/policy.h"
+#include "lib/base/array.h"
 
 struct allowed {
 	const char *pattern;
@@ -34,7 +35,7 @@ ParameterizedTestParameters(policy, allows)
 		{ "/**", "/a", true },
 		{ "/**", "/a/b", true },
 	};
-	return cr_make_param_array(struct allowed, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct allowed, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct allowed *row, policy, allows)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -60,8 +61,8 @@ STAGED(it_is_a_hit_without_a_read_at_any_depth)
 	size_t before = paths_of(stage);
 	int reads = 0;
 	memory_on_task(stage->registry, count_read, &reads);
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		for (size_t kind = 0; kind < ARRAY_LEN(kinds); kind++) {
 			check_absent(stage, paths[i], kinds[kind], true);
 			cache_stage_turn(stage);
 			check_absent(stage, paths[i], kinds[kind], true);

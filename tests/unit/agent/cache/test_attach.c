@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -55,7 +56,7 @@ STAGED(a_path_belongs_to_the_longest_attached_path_above_it)
 STAGED(the_order_in_which_caches_are_attached_does_not_matter)
 {
 	static const char *const paths[] = { "/a", "/a/b/c", "/a/b" };
-	enum { COUNT = sizeof(paths) / sizeof(*paths) };
+	enum { COUNT = ARRAY_LEN(paths) };
 	struct cache_stage stages[COUNT];
 	struct cache *first = pair->first.cache;
 	for (size_t i = 0; i < COUNT; i++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/cache/filter.h"
+#include "lib/base/array.h"
 
 static const struct cache_filter whole = { .text = true,
 	.scope = "internal",
@@ -45,7 +46,7 @@ Test(cache_filter, is_another_with_another_text)
 	others[7].near = "";
 	others[8].rank = 0;
 	others[9].outside = true;
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		cr_expect_not(cache_filter_same(&whole, &others[i]), "%zu", i);
 		cr_expect_not(cache_filter_same(&others[i], &whole), "%zu", i);
 		struct cache_filter *copy = cache_filter_copy(&others[i]);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/file_stage.h"
@@ -181,7 +182,7 @@ STAGED(a_refusal_says_what_does_not_fit_and_where_the_limit_is)
 	} cases[] = { { CACHE_SELF, "/s" }, { CACHE_CHILDREN_TOO, "/s" },
 		{ CACHE_TREE, "/s with all below it" } };
 	memory_put(stage->registry, "/s", "");
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char reason[REASON_BYTES] = "";
 		char expected[REASON_BYTES];
 		struct cache_observer observer = {
@@ -203,7 +204,7 @@ STAGED(a_refusal_says_what_does_not_fit_and_where_the_limit_is)
 	}
 	struct cache_stats stats;
 	cache_get_stats(stage->cache, &stats);
-	cr_expect_eq(stats.refusals, sizeof(cases) / sizeof(*cases));
+	cr_expect_eq(stats.refusals, ARRAY_LEN(cases));
 }
 
 /* The first one has nobody to tell, so that it waits for the registry. */
@@ -253,7 +254,7 @@ STAGED(an_observer_is_ready_once_and_with_all_that_it_follows)
 		CACHE_SELF, CACHE_TREE };
 	static const char *const pictures[] = { "{\"/s\":null}",
 		"{\"/s\":null,\"/s/a\":null,\"/s/a/x\":null}", "{\"/s\":null,\"/s/a\":null}" };
-	enum { COUNT = sizeof(scopes) / sizeof(*scopes), AT_ONCE = 3 };
+	enum { COUNT = ARRAY_LEN(scopes), AT_ONCE = 3 };
 	struct cache_outcome outcome;
 	struct watcher watchers[COUNT];
 	memory_put(stage->registry, "/s", "");
@@ -307,7 +308,7 @@ static void reconnect(struct cache_stage *stage)
 STAGED(an_observer_is_fresh_behind_the_records_of_new_paths)
 {
 	static const char *const late[] = { "/s/b", "/s/b/c" };
-	for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(late); i++) {
 		struct watcher watcher;
 		memory_put(stage->registry, "/s", "");
 		observe(stage, &watcher, "/s", true);

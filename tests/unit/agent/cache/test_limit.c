@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -73,8 +74,8 @@ STAGED(an_evicted_path_leaves_nothing_charged, 600000)
 	memory_put(stage->registry, "/s/b", "host:1");
 	memory_put(stage->registry, "/s/bad", "{\"type\":\"JSONServiceRecord\"");
 	memory_put(stage->registry, "/s/A foreign name", "");
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		for (size_t j = 0; j < sizeof(kinds) / sizeof(kinds[0]); j++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		for (size_t j = 0; j < ARRAY_LEN(kinds); j++) {
 			cache_stage_look(stage, &outcome, paths[i], kinds[j]);
 		}
 	}

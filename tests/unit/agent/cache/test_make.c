@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
@@ -40,7 +41,7 @@ STAGED(an_absent_path_is_named)
 	struct cache_outcome outcome;
 	static const enum cache_answer_kind kinds[] = { CACHE_RESOLVE, CACHE_LIST, CACHE_RECORDS,
 		CACHE_ENDPOINTS, CACHE_STAT };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		cr_assert_eq(
 			cache_stage_look(stage, &outcome, "/none", kinds[i]), BERTH_PATH_NOT_FOUND);
 		cr_assert_str_eq(outcome.why, "no such path: /none");
@@ -119,7 +120,7 @@ STAGED(children_that_may_not_be_listed_are_no_empty_list)
 	refuse_with(stage, &refusal, REGISTRY_OP_CHILDREN, BERTH_NO_PATH_PERMISSIONS);
 	static const enum cache_answer_kind kinds[] = { CACHE_LIST, CACHE_RECORDS, CACHE_ENDPOINTS,
 		CACHE_TARGETS };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		cr_assert_eq(cache_stage_look(stage, &outcome, "/s", kinds[i]),
 			BERTH_NO_PATH_PERMISSIONS);
 		cr_assert_str_eq(outcome.why, "/s: NoPathPermissions");
@@ -145,7 +146,7 @@ STAGED(an_answer_that_fits_into_no_buffer_is_an_error)
 	memory_put(stage->registry, "/s/a", cache_stage_record("other"));
 	cache_stage_turn(stage);
 	buffer_set_allocator(no_memory);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		cr_assert_eq(
 			cache_stage_ask(stage, &outcome, "/s", kinds[i], "", false), CACHE_READY);
 		cr_assert_eq(outcome.code, BERTH_LIMIT_EXCEEDED);
@@ -164,7 +165,7 @@ STAGED(away_an_answer_needs_every_part_of_it)
 	cache_stage_turn(stage);
 	static const enum cache_answer_kind kinds[] = { CACHE_RESOLVE, CACHE_RECORDS,
 		CACHE_ENDPOINTS, CACHE_TARGETS, CACHE_STAT };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", kinds[i], "", false),
 			CACHE_UNAVAILABLE);
 		cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
@@ -501,7 +502,7 @@ STAGED(a_node_shows_its_stat_and_the_text_of_a_record_alone)
 		{ "/s/foreign", "a secret of another program", NULL },
 		{ "/s/empty", "", NULL },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		memory_put(stage->registry, cases[i].path, cases[i].data);
 		json_t *node = look_at(stage, cases[i].path, CACHE_NODE);
 		const char *data = json_string_value(json_object_get(node, "data"));
@@ -540,7 +541,7 @@ STAGED(the_stat_of_a_node_is_the_registrys)
 	cache_stage_turn(stage);
 	clock_shift_ms += 5000;
 	memory_put(stage->registry, "/s/own", "abc");
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		json_t *node = look_at(stage, "/s/own", kinds[i]);
 		const struct registry_stat *stat = kinds[i] == CACHE_NODE
 			? &cache_stage_data(stage, "/s/own")->stat
@@ -568,7 +569,7 @@ STAGED(a_list_of_a_node_has_the_names_and_apart_those_of_other_programs)
 	};
 	memory_put(stage->registry, "/s/A b", "");
 	memory_put(stage->registry, "/s/C", "");
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		json_t *list = look_at(stage, cases[i].path, CACHE_NODE_LIST);
 		json_t *names = json_loads(cases[i].names, 0, NULL);
 		cr_expect_eq(json_object_size(list), 8);

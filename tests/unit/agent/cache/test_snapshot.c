@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/file_stage.h"
@@ -286,7 +287,7 @@ STAGED(a_malformed_line_is_left_out_and_the_others_are_taken)
 		"[\"/b\",1,0,1,1,1,[1]]\n", "[\"/b\",1,0,1,1,1,[\"/b/x\",\"/c/x\"]]\n",
 		"[\"/b\",1,0,1,1,1,[\"/b/x/y\"]]\n", "[\"/b\",1,0,1,1,1,[\"/b\"]]\n",
 		"[\"/b\",1,0,1,1,1,[\"/b/X\"]]\n", "[\"/\",1,0,1,1,1,[\"/b/x\"]]\n" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct cache_stage other;
 		char lines[300];
 		open_away(&other);
@@ -508,7 +509,7 @@ Test(cache_snapshot, an_entry_that_is_older_than_max_stale_is_not_given)
 	load_directory(&stage, "/node", (const int[]){ 20000, 10, 10, 10 });
 	load_directory(&stage, "/list", (const int[]){ 10, 20000, 10, 10 });
 	load_directory(&stage, "/child", (const int[]){ 10, 10, 10, 20000 });
-	for (size_t i = 0; i < sizeof(old) / sizeof(*old); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
 		ask(&stage, &outcome, "/young", old[i].kind);
 		cr_expect_eq(cache_stage_ask(&stage, &outcome, old[i].path, old[i].kind, "", false),
 			CACHE_UNAVAILABLE, "%s, kind %d", old[i].path, (int)old[i].kind);

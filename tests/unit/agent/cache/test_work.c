@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/array.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -188,7 +189,7 @@ STAGED(a_picture_is_walked_for_its_lists_and_once_when_all_of_it_is_there)
 		enum cache_scope scope;
 		unsigned steps; /* for each child */
 	} cases[] = { { CACHE_CHILDREN_TOO, 4 }, { CACHE_TREE, 5 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct watcher watcher;
 		watch_as(stage, &watcher, (int)i, cases[i].scope);
 		uint64_t steps = 0;

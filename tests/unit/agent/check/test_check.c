@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "agent/check/slot.h"
+#include "lib/base/array.h"
 #include "tests/support/check_support.h"
 #include "lib/base/clock.h"
 #include "tests/support/scratch.h"
@@ -25,7 +26,7 @@ static void on_result(void *context, struct check *check, const struct check_res
 {
 	(void)context;
 	cr_assert_eq(check_last(check)->verdict, result->verdict);
-	if (results < (int)(sizeof(result_at) / sizeof(result_at[0]))) {
+	if (results < (int)(ARRAY_LEN(result_at))) {
 		result_at[results] = (double)clock_monotonic_ms() / 1000;
 	}
 	results++;
@@ -416,7 +417,7 @@ Test(check, a_command_and_an_application_have_a_last_line)
 	check_report(check, CHECK_PASSING, "warm\nhot\n", &err);
 	json_t *saved = check_save(check);
 	check_destroy(check);
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		char line[16];
 		use_script("");
 		config.type = types[i];

@@ -12,6 +12,7 @@
 #include "agent/check/command.h"
 #include "agent/check/probe.h"
 #include "agent/command/orphans.h"
+#include "lib/base/array.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/rights.h"
@@ -118,7 +119,7 @@ ParameterizedTestParameters(check_command, an_exit_is_judged)
 		{ "read line || echo nothing to read", CHECK_PASSING, "exit status 0",
 			"nothing to read\n" },
 	};
-	return cr_make_param_array(struct script_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct script_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct script_case *its, check_command, an_exit_is_judged)
@@ -160,7 +161,7 @@ ParameterizedTestParameters(check_command, the_output_is_matched)
 		{ "true", "^$", false, false, CHECK_PASSING },
 		{ "kill -9 $$", "", false, true, CHECK_FAILING },
 	};
-	return cr_make_param_array(struct match_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct match_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct match_case *its, check_command, the_output_is_matched)
@@ -338,7 +339,7 @@ ParameterizedTestParameters(check_command, a_stubborn_one_is_timed_out_and_leave
 		{ "sleep 1000 | sleep 1000 | cat" },
 		{ "exec yes" },
 	};
-	return cr_make_param_array(struct stubborn_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct stubborn_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(
@@ -363,7 +364,7 @@ ParameterizedTestParameters(
 		{ "trap '' HUP; yes & exit 2" },
 		{ "setsid yes >&2 & exit 2" },
 	};
-	return cr_make_param_array(struct stubborn_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct stubborn_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct stubborn_case *its, check_command,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/check/http.h"
+#include "lib/base/array.h"
 #include "tests/support/check_support.h"
 
 /* The request, for the caller to free. */
@@ -52,7 +53,7 @@ ParameterizedTestParameters(check_http, the_host_is_that_of_the_target)
 		{ "::1", "80", "[::1]" },
 		{ "/run/web.sock", "", "localhost" },
 	};
-	return cr_make_param_array(struct host_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct host_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct host_case *its, check_http, the_host_is_that_of_the_target)
@@ -157,7 +158,7 @@ ParameterizedTestParameters(check_http, the_status_line_decides_as_soon_as_it_is
 			"no status: it switches to another protocol without a request",
 			"HTTP/1.1 101 Switching Protocols", false },
 	};
-	return cr_make_param_array(struct answer_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct answer_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(
@@ -184,7 +185,7 @@ ParameterizedTestParameters(check_http, a_body_is_matched_when_it_is_whole)
 		{ "HTTP/1.1 500 No\r\n", false, true, CHECK_FAILING, "status 500",
 			"HTTP/1.1 500 No", false },
 	};
-	return cr_make_param_array(struct answer_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct answer_case, cases, ARRAY_LEN(cases));
 }
 
 static struct config_check matching(char *pattern)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/check/match.h"
+#include "lib/base/array.h"
 
 static bool matches(const char *pattern, bool ignore_case, const char *text, size_t piece)
 {
@@ -36,7 +37,7 @@ Test(check_match, looks_at_each_line_however_it_is_cut)
 		{ "^$", "one", false },
 		{ "^OK$", "OK\xc3", false },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		for (size_t piece = 1; piece < 20; piece++) {
 			cr_expect_eq(matches(rows[i].pattern, false, rows[i].text, piece),
 				rows[i].found, "%zu in pieces of %zu", i, piece);
@@ -55,7 +56,7 @@ Test(check_match, judges_the_first_bytes_of_a_long_line)
 	memcpy(text + CHECK_MATCH_LINE_BYTES, "rest", 4);
 	memcpy(text + 2 * CHECK_MATCH_LINE_BYTES, "\nnext\n", 6);
 	static const size_t pieces[] = { 1, 1000, CHECK_MATCH_LINE_BYTES, sizeof(text) };
-	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
 		cr_expect(matches("^begin", false, text, pieces[i]));
 		cr_expect(matches("last$", false, text, pieces[i]));
 		cr_expect_not(matches("rest", false, text, pieces[i]));
@@ -76,7 +77,7 @@ Test(check_match, judges_each_of_many_lines_once)
 	memcpy(text, "beginning", 9);
 	memcpy(text + CHECK_MATCH_LINE_BYTES / LINE_BYTES * LINE_BYTES, "straddles", 9);
 	static const size_t pieces[] = { 1, 1000, sizeof(text) };
-	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
 		cr_expect(matches("^beginning$", false, text, pieces[i]));
 		cr_expect(matches("^straddles$", false, text, pieces[i]));
 		cr_expect_not(matches("^x?$", false, text, pieces[i]));

@@ -4,6 +4,7 @@
 #include <sys/un.h>
 
 #include "agent/check/http.h"
+#include "lib/base/array.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/agent/check/net_stage.h"
 
@@ -37,7 +38,7 @@ ParameterizedTestParameters(check_net, an_http_answer_is_judged_by_its_status_li
 		{ SAYS_NOTHING, "", CHECK_TIMED_OUT, "no answer within 0.5s" },
 		{ ONE_BYTE_A_TIME, "", CHECK_TIMED_OUT, "no answer within 0.5s" },
 	};
-	return cr_make_param_array(struct server_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct server_case, cases, ARRAY_LEN(cases));
 }
 
 static bool expects_timeout(const struct server_case *its)
@@ -78,7 +79,7 @@ ParameterizedTestParameters(check_net, a_tcp_answer_is_searched_for_what_is_expe
 		{ SAYS_NOTHING, "", CHECK_TIMED_OUT, "no answer within 0.5s" },
 		{ ONE_BYTE_A_TIME, "", CHECK_TIMED_OUT, "no answer within 0.5s" },
 	};
-	return cr_make_param_array(struct server_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct server_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct server_case *its, check_net, a_tcp_answer_is_searched_for_what_is_expected)
@@ -123,7 +124,7 @@ ParameterizedTestParameters(check_net, an_http_body_is_matched)
 		{ "HTTP/1.1 200 OK\r\nX: UP\r\nContent-Length: 0\r\n\r\n", "UP", false, false,
 			CHECK_FAILING, "status 200, body does not match: UP" },
 	};
-	return cr_make_param_array(struct body_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct body_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct body_case *its, check_net, an_http_body_is_matched)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/check/resolve.h"
+#include "lib/base/array.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
 
@@ -245,7 +246,7 @@ Test(check_resolve, a_process_that_answers_nonsense_harms_nobody)
 {
 	static const int counts[] = { -1, CHECK_ADDRESSES_MAX + 1 };
 	resolver = ANSWERS_NONSENSE;
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		known = counts[i];
 		done = false;
 		expect_asked("www.example.org");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/check/result.h"
+#include "lib/base/array.h"
 
 Test(check_result, the_last_line_is_the_last_one_that_is_not_blank)
 {
@@ -18,7 +19,7 @@ Test(check_result, the_last_line_is_the_last_one_that_is_not_blank)
 		{ "\n\nx", "x" },
 		{ "\t x", "x" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct check_result result = { .verdict = CHECK_PASSING };
 		char line[64] = "before";
 		check_result_set_output(&result, rows[i].output, strlen(rows[i].output), false);

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "agent/check/state.h"
+#include "lib/base/array.h"
 
 enum { LONGEST = 10, MOST = 4, STEP_MS = 1000 };
 
@@ -308,7 +309,7 @@ Test(check_state, keeps_its_state_when_the_saved_one_is_malformed)
 		"\"failure_ages_ms\": []}",
 		"{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, \"good\": 0, \"bad\": 0, "
 		"\"failure_ages_ms\": {}}" };
-	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(malformed); i++) {
 		json_t *saved = json_loads(malformed[i], 0, NULL);
 		cr_assert_not_null(saved);
 		cr_expect_not(check_state_restore(&machine, saved, 0), "%s", malformed[i]);

@@ -13,6 +13,7 @@
 
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
@@ -227,7 +228,7 @@ ParameterizedTestParameters(command, the_end_has_a_name)
 		{ "kill -40 $$", 60000, COMMAND_KILLED, "killed by SIGRTMIN+6" },
 		{ "sleep 1000", 100, COMMAND_TIMED_OUT, "" },
 	};
-	return cr_make_param_array(struct ending, endings, sizeof(endings) / sizeof(endings[0]));
+	return cr_make_param_array(struct ending, endings, ARRAY_LEN(endings));
 }
 
 ParameterizedTest(struct ending *its, command, the_end_has_a_name)

@@ -13,6 +13,7 @@
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/component.h"
+#include "lib/base/array.h"
 #include "lib/record/record.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
@@ -164,7 +165,7 @@ static inline struct stage *stage_begin(struct stage *stage, const char *text)
 	stage->registry = memory_open("component", &registry);
 	registry_loop_init(&stage->driver, stage->loop, stage->registry);
 	stage->scheduler = check_scheduler_create(stage->loop, 4);
-	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parents); i++) {
 		memory_put(stage->registry, parents[i], "");
 	}
 	checks_anew(stage);

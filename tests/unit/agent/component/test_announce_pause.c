@@ -1,4 +1,5 @@
 /* Writes that the registry refuses, and writes that the throttle delays. */
+#include "lib/base/array.h"
 #include "tests/unit/agent/component/announce_stage.h"
 
 static void refuse_some(void *context, const struct registry_task *task, struct err *err)
@@ -158,7 +159,7 @@ STAGED(a_write_that_came_too_late_is_made_again, true, 0)
 		{ REGISTRY_OP_SET, BERTH_PATH_NOT_FOUND, 1 },
 		{ REGISTRY_OP_SET, BERTH_TIMEOUT, 1 } };
 	static const char *const texts[] = { "one", "two", "three" };
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
 		memory_on_task(stage->registry, refuse_with, &refusals[i]);
 		make_wish(stage, ANNOUNCE_UP, "c_1", texts[i]);
 		RUN_UNTIL(stage, stands_with(stage, texts[i]));

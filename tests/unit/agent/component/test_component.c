@@ -1,4 +1,5 @@
 /* A component's record: its checks, the gate, endpoints, the last one of several, a successor. */
+#include "lib/base/array.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/unit/agent/component/component_stage.h"
 
@@ -151,7 +152,7 @@ STAGED(addresses_that_make_no_record_change_nothing, HTTP DYNAMIC)
 	run_to(stage, ANNOUNCE_REGISTERED);
 	struct err err = ERR_INIT;
 	cr_assert_eq(supply(stage, "more", "[\"a:1\"]", 0, &err), 0);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err refused = ERR_INIT;
 		cr_assert_eq(supply(stage, "more", bad[i], 0, &refused), BERTH_INVALID_RECORD,
 			"%s: %s", bad[i], refused.msg);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "agent/component/damping.h"
+#include "lib/base/array.h"
 
 enum { HALF_LIFE_MS = 60000 };
 
@@ -125,7 +126,7 @@ Test(check_damping, keeps_what_it_has_when_the_saved_text_is_malformed)
 	static const char *const malformed[] = { "{}", "[]",
 		"{\"penalty\": -1, \"suppressed\": true}",
 		"{\"penalty\": \"x\", \"suppressed\": true}" };
-	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(malformed); i++) {
 		json_t *saved = json_loads(malformed[i], 0, NULL);
 		cr_expect_not(damping_load(&damping, saved, 0), "%s", malformed[i]);
 		json_decref(saved);

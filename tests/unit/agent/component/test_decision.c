@@ -3,6 +3,7 @@
 #include <criterion/parameterized.h>
 
 #include "agent/component/decision.h"
+#include "lib/base/array.h"
 
 /* One row a situation: the wish, the node, and the decision. */
 struct row {
@@ -138,7 +139,7 @@ static struct row rows[] = {
 
 ParameterizedTestParameters(decision, decides_from_what_is_wanted_and_what_stands)
 {
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, decision, decides_from_what_is_wanted_and_what_stands)

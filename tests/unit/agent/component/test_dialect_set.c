@@ -8,6 +8,7 @@
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/dialect_set.h"
+#include "lib/base/array.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
@@ -102,7 +103,7 @@ static struct stage *stage_begin(struct stage *stage, const char *dialect)
 		.foreign_paths = true, .on_state = on_registry_state, .context = stage
 	};
 	stage->registry = memory_open("dialect set", &registry);
-	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parents); i++) {
 		memory_put(stage->registry, parents[i], "");
 	}
 	memory_on_task(stage->registry, note_write, stage);

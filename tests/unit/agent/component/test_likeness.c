@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/component/node.h"
+#include "lib/base/array.h"
 
 #define RECORD(more) "{\"type\":\"JSONServiceRecord\"" more "}"
 #define HOST(address)                                                                              \
@@ -48,7 +49,7 @@ ParameterizedTestParameters(likeness, data_that_are_no_record_are_another_progra
 		{ DIALECT_REGISTRAR, "host-a:80", ANNOUNCE_NODE_FOREIGN },
 		{ DIALECT_SPRING, "{\"id\":\"i1\",\"id\":\"i1\"}", ANNOUNCE_NODE_RECORD },
 	};
-	return cr_make_param_array(struct kind_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct kind_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct kind_case *its, likeness, data_that_are_no_record_are_another_programs)
@@ -82,7 +83,7 @@ ParameterizedTestParameters(likeness, an_instance_is_known_by_its_id_or_its_plac
 		{ DIALECT_REGISTRAR, HOST("10.0.0.1"), "{\"type\":\"other\"}",
 			ANNOUNCE_LIKE_NOTHING },
 	};
-	return cr_make_param_array(struct like_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct like_case, cases, ARRAY_LEN(cases));
 }
 
 ParameterizedTest(struct like_case *its, likeness, an_instance_is_known_by_its_id_or_its_place)
@@ -126,7 +127,7 @@ ParameterizedTestParameters(likeness, another_clients_node_is_described)
 		{ RECORD(",\"yarn:id\":\"c_2\",\"description\":\"two\""),
 			"another record is at /app/c1 (yarn:id \"c_2\", \"two\")" },
 	};
-	return cr_make_param_array(struct words_case, cases, sizeof(cases) / sizeof(cases[0]));
+	return cr_make_param_array(struct words_case, cases, ARRAY_LEN(cases));
 }
 
 static void expect_words(enum dialect_type type, const char *data, const char *words)

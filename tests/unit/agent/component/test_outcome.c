@@ -2,6 +2,7 @@
 #include <criterion/new/assert.h>
 
 #include "agent/component/outcome.h"
+#include "lib/base/array.h"
 
 static struct component_outcome hosted(void)
 {
@@ -31,7 +32,7 @@ Test(component_outcome, the_hosts_word_decides_about_a_record_that_is_written)
 		{ "refused", ANNOUNCE_FAILED }, { "failed", ANNOUNCE_FAILED },
 		{ "waiting", ANNOUNCE_WAITING }, { "lingering", ANNOUNCE_WAITING },
 		{ "of a later version", ANNOUNCE_WAITING } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct component_outcome outcome = hosted();
 		say(&outcome, rows[i].state);
 		cr_assert_eq(shown(&outcome, ANNOUNCE_REGISTERED), rows[i].shown, "%s",
@@ -114,7 +115,7 @@ Test(component_outcome, a_record_is_withdrawn_when_the_host_has_it_no_longer)
 Test(component_outcome, a_record_that_never_was_is_withdrawn_at_once)
 {
 	static const char *const states[] = { "conflict", "refused", "failed" };
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		struct component_outcome outcome = hosted();
 		say(&outcome, states[i]);
 		cr_assert_eq(

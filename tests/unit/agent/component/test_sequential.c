@@ -8,6 +8,7 @@
 #include "agent/base/registry_loop.h"
 #include "agent/component/announce.h"
 #include "agent/component/own_search.h"
+#include "lib/base/array.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
@@ -289,7 +290,7 @@ STAGED(a_search_that_the_registry_refuses_is_made_again, true)
 	struct refusal refusals[] = { { REGISTRY_OP_CHILDREN, BERTH_NO_PATH_PERMISSIONS, 1 },
 		{ REGISTRY_OP_STAT, BERTH_NO_PATH_PERMISSIONS, 1 },
 		{ REGISTRY_OP_STAT, BERTH_REGISTRY_UNAVAILABLE, 1 } };
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
 		announce_anew(stage, true, true);
 		memory_on_task(stage->registry, refuse_task, &refusals[i]);
 		wish(stage, ANNOUNCE_UP, ONE);
@@ -441,7 +442,7 @@ STAGED(searches_after_a_lost_answer_and_not_after_a_refusal, true)
 {
 	struct joining joinings[] = { { BERTH_NO_PATH_PERMISSIONS, 1, 0 }, { BERTH_TIMEOUT, 1, 0 },
 		{ BERTH_FAILED, 1, 0 } };
-	for (size_t i = 0; i < sizeof(joinings) / sizeof(joinings[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(joinings); i++) {
 		memory_on_task(stage->registry, refuse_joining, &joinings[i]);
 		wish(stage, ANNOUNCE_UP, ONE);
 		RUN_UNTIL(stage->loop, is_registered(stage));
@@ -476,7 +477,7 @@ STAGED(a_search_leaves_other_nodes_of_its_session_alone, true)
 	wish(stage, ANNOUNCE_UP, ONE);
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	char *old = strdup(announce_path(stage->announce));
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		struct answer answer = { 0 };
 		cr_assert_not_null(
 			registry_bind(stage->registry, others[i], &bind, answer_take, &answer));

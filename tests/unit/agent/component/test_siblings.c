@@ -5,6 +5,7 @@
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/siblings.h"
+#include "lib/base/array.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
@@ -35,7 +36,7 @@ static struct row rows[] = {
 
 ParameterizedTestParameters(component_siblings, means)
 {
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, component_siblings, means)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/config/builtin.h"
+#include "lib/base/array.h"
 
 static const char *host_name; /* NULL: the kernel does not say */
 static const char *canonical; /* NULL: no resolver knows the host */
@@ -143,7 +144,7 @@ Test(config_builtin, a_short_host_name_is_the_first_label_in_lower_case)
 		const char *shown;
 	} cases[] = { { "Web7.Example.org", "web7" }, { "WEB", "web" }, { "", "" },
 		{ NULL, "localhost" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		host_name = cases[i].name;
 		char *name = config_short_host_name();
 		cr_expect_str_eq(name, cases[i].shown);
@@ -186,10 +187,10 @@ Test(config_builtin, names_are_known_or_not)
 		"berth.ip6", "berth.container_id", "berth.ip.x" };
 	static const char *const unknown[] = { "", "berth", "berth.", "berth.ip.", "berth.ip7",
 		"berth.host", "berth.hostnames", "Berth.ip" };
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		cr_expect(config_builtin_known(known[i]), "%s", known[i]);
 	}
-	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
 		cr_expect_not(config_builtin_known(unknown[i]), "%s", unknown[i]);
 		cr_expect_not_null(strstr(value_of(unknown[i]), "is not known; there are"));
 	}

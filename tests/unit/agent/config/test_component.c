@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/config/builtin.h"
+#include "lib/base/array.h"
 #include "tests/support/config_stage.h"
 
 static const char *host_name = "Web7.example.org";
@@ -63,7 +64,7 @@ Test(config_component, has_a_name_from_its_id_in_the_form_of_the_layout)
 	} cases[] = { { "berth", "container_1", "container-1" },
 		{ "hadoop", "container_1", "ctr-1" }, { "hadoop", "Contains_1", "contains-1" },
 		{ "hadoop", "other", "other" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char text[300];
 		snprintf(text, sizeof(text), OF_USER "layout = %s\nid = %s\n", cases[i].layout,
 			cases[i].id);
@@ -143,7 +144,7 @@ Test(config_component, has_attributes_of_its_host_unless_they_are_written)
 		const char *value;
 	} defaults[] = { { "yarn:ip", own }, { "yarn:hostname", "Web7.example.org" },
 		{ "yarn:component", "n1" } };
-	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(defaults); i++) {
 		char text[300];
 		expect_attribute(COMPONENT, defaults[i].name, defaults[i].value);
 		expect_attribute("[component]\npath = /a\n", defaults[i].name, NULL);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/support/config_stage.h"
 
@@ -233,7 +234,7 @@ static const struct {
 
 Test(config, on_stop_follows_the_persistence)
 {
-	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(stops); i++) {
 		char text[256];
 		snprintf(text, sizeof(text), "[component]\npath = /services/x\n%s\n",
 			stops[i].options);
@@ -299,7 +300,7 @@ Test(config, a_reload_cannot_change_a_listener)
 		{ A_LISTENER("c", "h:3"), { "[listen a]", "[listen b]", "[listen c]" } },
 	};
 	struct config *now = load(A_LISTENER("a", "h:1") A_LISTENER("b", "h:2"));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct config_problems problems = { 0 };
 		struct config *next = load(cases[i].next);
 		size_t count = 0;

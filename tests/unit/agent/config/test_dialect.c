@@ -6,6 +6,7 @@
 
 #include "agent/config/builtin.h"
 #include "agent/config/dialect.h"
+#include "lib/base/array.h"
 #include "lib/dialect/dialect.h"
 #include "tests/support/config_stage.h"
 
@@ -74,7 +75,7 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 				       "type = serverset\npath = /g\n",
 			12, "would be the same member" },
 	};
-	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(mistakes); i++) {
 		check_one(mistakes[i].text, mistakes[i].line, mistakes[i].part);
 	}
 }
@@ -176,7 +177,7 @@ Test(config_dialect, times_to_live_are_seconds_in_any_unit)
 		int seconds;
 	} cases[] = { { "0", 0 }, { "30", 30 }, { "30s", 30 }, { "2m", 120 }, { "3000ms", 3 },
 		{ "1h", 3600 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char text[600];
 		snprintf(text, sizeof(text), "%sttl = %s\n", REGISTRAR REGISTRAR_KEYS,
 			cases[i].text);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
+#include "lib/base/array.h"
 
 #define COMPONENT                                                                                  \
 	"[component]\nuser = devteam\nservice_class = tomcat\ninstance = test1\nname = n1\n"
@@ -194,7 +195,7 @@ static const struct {
 Test(doubt, is_a_warning_with_its_line)
 {
 	unsetenv("UNSET");
-	for (size_t i = 0; i < sizeof(doubtful) / sizeof(doubtful[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(doubtful); i++) {
 		struct config_problems problems;
 		load(doubtful[i].text, &problems);
 		cr_expect_geq(problems.count, 1, "no warning: %s", doubtful[i].text);
@@ -300,7 +301,7 @@ static const char *const meant[] = {
 
 Test(doubt, is_not_cast_on_what_is_meant)
 {
-	for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(meant); i++) {
 		struct config_problems problems;
 		load(meant[i], &problems);
 		cr_expect_eq(problems.count, 0, "%s: %s", meant[i],
@@ -316,7 +317,7 @@ Test(doubt, is_cast_once)
 		"[bridge]\ncontainers = /run/c\n",
 		"[registry east]\nurl = dir:/e\n[registry west]\nurl = dir:/w\n",
 		"[dns]\nlisten = 127.0.0.1:5353\nforward = 127.0.0.1:5353, 127.0.0.1:5353\n" };
-	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(once); i++) {
 		struct config_problems problems;
 		load(once[i], &problems);
 		cr_expect_eq(problems.count, 1, "%zu for %s", problems.count, once[i]);

@@ -10,6 +10,7 @@
 
 #include "agent/config/doubt.h"
 #include "agent/config/doubt_address.h"
+#include "lib/base/array.h"
 #include "tests/support/config_stage.h"
 
 enum { ALICE = 1001, BOB = 1002, OWN = 77, OWN_GROUP = 88, WEB = 3000, EMPTY = 3001 };
@@ -89,7 +90,7 @@ Test(doubt_value, a_value_has_no_comment_no_quotes_and_no_template)
 		{ " ", NULL }, { "", NULL }, { "'a'", "the quotes" }, { "a'", NULL },
 		{ "\"", NULL }, { "a\u2019", "the quotes" }, { "{% a %}", "`{%`" },
 		{ "a #0123456789012345678901", "`#0123456789012345678`" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		static const struct config_option plain = { .type = CONFIG_TEXT };
 		int code = config_doubt_value(&plain, cases[i].value, &err);
@@ -104,7 +105,7 @@ Test(doubt_value, an_expression_has_no_letters_behind_backslashes)
 		{ "\\x", "\\x" }, { "\\A", "\\A" }, { "\\z", "\\z" }, { "\\Z", "\\Z" },
 		{ "\\\\d", NULL }, { "\\", NULL }, { "a\\", NULL }, { "\\.\\", NULL }, { "", NULL },
 		{ "\\w\\b", NULL } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		int code = config_doubt_regex(cases[i].value, &err);
 		expect(code, &err, cases[i].part, cases[i].value);
@@ -143,7 +144,7 @@ Test(doubt_value, a_dollar_before_a_name_is_not_that_of_a_variable)
 		{ "\\", NULL, NULL },
 		{ "", NULL, NULL },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		struct err of_command = ERR_INIT;
 		char *value = strdup(cases[i].value);
@@ -202,7 +203,7 @@ Test(doubt_value, a_program_is_an_executable_file_on_the_path_or_at_its_place)
 		{ "no", "", false }, { "./run", "", true }, { "./run", "here", true },
 		{ "./run", "/", false }, { "./text", "here", false }, { "./conf.d", "", false },
 		{ "/bin/sh", "/no/such", true } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		const char *cwd = strcmp(cases[i].cwd, "here") == 0 ? folder : cases[i].cwd;
 		int code = config_doubt_program(cases[i].program, cwd, &err);
@@ -308,7 +309,7 @@ Test(doubt_value, an_agent_that_is_not_root_gives_files_to_itself_and_its_groups
 		{ alice_name, alice_name, ALICE, web_name, OWN_GROUP, NULL, NULL },
 		{ alice_name, alice_name, ALICE, web_name, 4000, NULL, NULL },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct config_agent agent = { .user = cases[i].agent_user, .group_id = 4000 };
 		const struct config_output output = { .owner = cases[i].owner,
 			.owner_id = cases[i].owner_id,

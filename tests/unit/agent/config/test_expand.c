@@ -9,6 +9,7 @@
 
 #include "agent/config/builtin.h"
 #include "agent/config/expand.h"
+#include "lib/base/array.h"
 
 static void expect(const char *text, const char *want)
 {
@@ -138,7 +139,7 @@ Test(config_expand, one_dollar_is_expanded_alone)
 		{ "$", "$", 1 }, { "${EMPTY}x", "", 8 }, { "${UNSET:- a }", " a ", 13 },
 		{ "${BLANKS}", "  a b\t", 9 }, { "${UNSET} x", NULL, 0 }, { "${LINES}", NULL, 0 },
 		{ "${NAME", NULL, 0 }, { "${NAME:x}", NULL, 0 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct buffer to;
 		struct err err = ERR_INIT;
 		const char *end = NULL;
@@ -182,7 +183,7 @@ Test(config_expand, one_dollar_has_the_limits_of_a_value)
 Test(config_expand, the_inverse)
 {
 	static const char *const texts[] = { "", "$", "$$", "${NAME}", "a$b${UNSET}$$$" };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		char *escaped = config_unexpand(texts[i]);
 		expect(escaped, texts[i]);
 		free(escaped);

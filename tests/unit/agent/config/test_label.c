@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/config/label.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 
 TestSuite(label);
@@ -37,8 +38,7 @@ ParameterizedTestParameters(label, from_user)
 			"xn--ber-goa" }, /* decomposed */
 		{ "a_\xc3\xbc", "xn--a--yka" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, label, from_user)
@@ -58,8 +58,7 @@ ParameterizedTestParameters(label, refuses_users)
 		{ "/host", "user \"\"" },
 		{ "\xff\xfe", "\"\\xff\\xfe\" has no form as a DNS label" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, label, refuses_users)
@@ -80,7 +79,7 @@ Test(label, of_odd_user_names_tells_them_apart)
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
 		"\xc3\xbc"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
-	enum { COUNT = sizeof(names) / sizeof(names[0]) };
+	enum { COUNT = ARRAY_LEN(names) };
 	char labels[COUNT][LABEL_SIZE];
 	for (size_t i = 0; i < COUNT; i++) {
 		struct err err = ERR_INIT;
@@ -124,7 +123,7 @@ Test(label, from_container_id)
 Test(label, refuses_container_ids)
 {
 	static const char *const bad[] = { "", "_", "a/b", "a.b", "container_\xe2\x82\xac", "a@b" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char label[LABEL_SIZE];
 		struct err err = ERR_INIT;
 		cr_assert_eq(label_from_container_id(label, bad[i], &err), BERTH_INVALID_PATHNAME,
@@ -142,7 +141,7 @@ Test(label, says_why_there_is_none)
 		{ "a\x7f", "container ID \"a\\x7f\" gives" },
 		{ "a\x80", "container ID \"a\\x80\" is not ASCII" } };
 	char label[LABEL_SIZE];
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		struct err err = ERR_INIT;
 		cr_expect_eq(
 			label_from_container_id(label, ids[i].id, &err), BERTH_INVALID_PATHNAME);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/config/problems.h"
+#include "lib/base/array.h"
 #include "tests/support/config_stage.h"
 
 #define TEN "0123456789"
@@ -275,7 +276,7 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT CHECK "type = tcp\ntarget = unix:/" LONG_NAME "\n", 8,
 			"at most 107 bytes" },
 	};
-	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(mistakes); i++) {
 		check_one(mistakes[i].text, mistakes[i].line, mistakes[i].part);
 	}
 }
@@ -575,14 +576,14 @@ Test(config_mistake, a_policy_for_containers_that_cannot_be_is_refused)
 	check_one("[bridge]\ncontainers = /run\nlinger = 2m\n", 3, "linger");
 	static const char *const wrong[] = { "a", "/", "/a/", "//a", "/A", "/**/a", "/a**", "/-*",
 		"/a/../b" };
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		char text[64];
 		snprintf(text, sizeof(text), "[container a]\nallow = /good, %s\n", wrong[i]);
 		check_one(text, 2, "must be a path such as");
 	}
 	static const char *const owners[] = { "0", "root:root", "1:", ":1", "1:4294967295", "1:2:3",
 		"-1:1", "1:99999999999" };
-	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		char text[64];
 		snprintf(text, sizeof(text), "[container a]\nallow = /a\nowner = %s\n", owners[i]);
 		check_one(text, 3, "must be uid:gid");

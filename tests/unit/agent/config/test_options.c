@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/config/options.h"
+#include "lib/base/array.h"
 
 #define HOURS(count) (INT64_C(3600000) * (count))
 #define MEGABYTES(count) (INT64_C(1048576) * (count))
@@ -92,8 +93,8 @@ Test(config_options, each_value_has_its_bounds)
 			count += option->min || option->max;
 		}
 	}
-	cr_expect_eq(count, sizeof(bounds) / sizeof(bounds[0]), "%zu", count);
-	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+	cr_expect_eq(count, ARRAY_LEN(bounds), "%zu", count);
+	for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
 		const struct config_option *option = config_option_find(
 			&config_sections[bounds[i].section], bounds[i].key);
 		cr_assert_not_null(option, "%s", bounds[i].key);
@@ -183,7 +184,7 @@ Test(config_options, a_section_is_found_by_its_kind_and_whether_it_has_a_name)
 		{ "component", "", CONFIG_COMPONENT }, { "component", "x", CONFIG_COMPONENT },
 		{ "container", "", CONFIG_CONTAINER }, { "check", "", CONFIG_CHECK },
 		{ "checks", "", -1 }, { "", "", -1 }, { "Agent", "", -1 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct config_section_type *type = config_section_type_find(
 			cases[i].kind, cases[i].name);
 		cr_expect_eq(type ? (int)(type - config_sections) : -1, cases[i].section, "%s %s",
@@ -204,7 +205,7 @@ Test(config_options, a_key_has_a_number_or_a_name_behind_it_where_the_table_says
 	const struct config_section_type *endpoint = &config_sections[CONFIG_ENDPOINT];
 	const struct config_option *address = config_option_find(endpoint, "address");
 	cr_assert_not_null(address);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct config_option *found = config_option_find(endpoint, cases[i].key);
 		cr_expect_eq(config_option_number(address, cases[i].key), cases[i].number, "%s",
 			cases[i].key);
@@ -239,7 +240,7 @@ Test(config_options, the_nearest_key_is_the_first_that_is_written_most_alike)
 		{ CONFIG_COMPONENT, "atribute.damping_suppress", "attribute.NAME" },
 		{ CONFIG_ENDPOINT, "adress.protocol", "address" },
 		{ CONFIG_CHECK, "interval.1", "interval" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char nearest[64];
 		config_option_nearest(
 			&config_sections[cases[i].section], cases[i].key, nearest, sizeof(nearest));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
+#include "lib/base/array.h"
 #include "lib/render/render.h"
 #include "tests/support/scratch.h"
 
@@ -102,7 +103,7 @@ Test(config_output, envoy_gets_what_is_nearer_first_and_others_where_it_is_writt
 		{ HEAD "path = /x\nformat = envoy\nprefer = zone\n", CONFIG_PREFER_ZONE },
 		{ FILE_OUTPUT "prefer = zone\nfailover = /c\n", CONFIG_PREFER_ZONE },
 		{ "[agent]\nzone = a\n" FILE_OUTPUT "prefer = zone\n", CONFIG_PREFER_ZONE } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct config *config = load_good(cases[i].text);
 		cr_expect_eq(config->outputs[0].prefer, cases[i].prefer, "%s", cases[i].text);
 		config_unref(config);
@@ -118,7 +119,7 @@ Test(config_output, options_may_be_together_in_these_ways)
 			"backend = mail\n",
 		RUNTIME "[output p]\nfrom = /a\nformat = haproxy-runtime\nsocket = /t\n"
 			"backend = web\n" };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		config_unref(load_good(good[i]));
 	}
 }
@@ -173,7 +174,7 @@ ParameterizedTestParameters(config_output, wrong_options_are_refused)
 			  "socket = /s\nbackend = web\n",
 			10, "too" },
 	};
-	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
+	return cr_make_param_array(struct wrong, all, ARRAY_LEN(all));
 }
 
 ParameterizedTest(struct wrong *wrong, config_output, wrong_options_are_refused)
@@ -198,7 +199,7 @@ ParameterizedTestParameters(config_output, options_that_are_surely_mistakes_are_
 		{ HEAD "render = /no/such/program\npath = /x\n", 3, "no program" },
 		{ HEAD "format = haproxy\npath = /x\nprefer = zone\n", 5, "nothing is nearer" },
 	};
-	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
+	return cr_make_param_array(struct wrong, all, ARRAY_LEN(all));
 }
 
 ParameterizedTest(struct wrong *wrong, config_output, options_that_are_surely_mistakes_are_warnings)

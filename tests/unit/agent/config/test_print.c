@@ -9,6 +9,7 @@
 #include "agent/config/options.h"
 #include "agent/config/parts.h"
 #include "agent/config/secret.h"
+#include "lib/base/array.h"
 #include "tests/support/scratch.h"
 
 static struct config *load(const char *text)
@@ -131,7 +132,7 @@ static const char *const named[] = { "registry a", "registry b", "listen a", "li
 	"component a", "endpoint a", "endpoint b", "dialect a", "dialect b", "component b",
 	"check a", "check b", "output a", "output b", "import a", "import b", "zone a.org",
 	"zone b.org", "container a", "container b" };
-enum { NAMED = sizeof(named) / sizeof(named[0]) };
+enum { NAMED = ARRAY_LEN(named) };
 
 Test(config_print, each_section_is_printed_behind_those_without_a_name)
 {
@@ -350,7 +351,7 @@ Test(config_print, every_change_of_a_check_is_seen)
 	config_unref(one);
 	config_unref(two);
 	struct config *base = load(BASE_COMPONENT BASE_CHECK);
-	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
 		char text[300];
 		snprintf(text, sizeof(text), BASE_COMPONENT "%s", changes[i]);
 		struct config *other = load(text);
@@ -383,7 +384,7 @@ Test(config_print, passwords_of_urls_are_masked_and_nothing_else)
 		&config_sections[CONFIG_CHECK], "env.A");
 	const struct config_option *plain = config_option_find(
 		&config_sections[CONFIG_CHECK], "command");
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *shown = config_mask(option, cases[i].key, cases[i].value);
 		cr_expect_str_eq(shown, cases[i].shown);
 		free(shown);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/config/record.h"
+#include "lib/base/array.h"
 #include "tests/support/config_stage.h"
 
 TestSuite(config_record, .init = make_folder, .fini = remove_folder);
@@ -179,7 +180,7 @@ Test(config_record, cannot_hold_what_is_not_UTF8)
 		{ component->id, "yarn:id is not UTF-8 text" },
 		{ component->attributes[0].value, "x is not UTF-8 text" },
 		{ component->endpoints[0].api, "[endpoint rest] holds text that is not UTF-8" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char byte = *cases[i].text;
 		*cases[i].text = '\xff';
 		expect_error(config, BERTH_INVALID_RECORD, cases[i].part);

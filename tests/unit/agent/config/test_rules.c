@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/config_stage.h"
 
 TestSuite(config_rules, .init = make_folder, .fini = remove_folder);
@@ -97,7 +98,7 @@ Test(config_rules, a_path_below_net_leads_to_its_registry)
 		{ "/net/easts", -1 }, { "/net/wesx/a", -1 }, { "/nets/east", -1 }, { "/a", -1 },
 		{ "/", -1 } };
 	struct config *config = load(EAST_AND_WEST);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct config_registry *found = config_further_at(config, cases[i].path);
 		cr_expect_eq(found ? (int)(found - config->further) : -1, cases[i].registry, "%s",
 			cases[i].path);

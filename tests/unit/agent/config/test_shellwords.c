@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/config/shellwords.h"
+#include "lib/base/array.h"
 
 TestSuite(shellwords);
 
@@ -48,8 +49,7 @@ ParameterizedTestParameters(shellwords, splits)
 		{ "x=\"\xe2\x82\xac \xc3\xbc\"", "<x=\xe2\x82\xac \xc3\xbc>" },
 		{ "\"it's\" 'say \"x\"'", "<it's><say \"x\">" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, shellwords, splits)
@@ -78,8 +78,7 @@ ParameterizedTestParameters(shellwords, refuses)
 		{ "a \"b\\", "column 5: a backslash at the end quotes nothing" },
 		{ "abc\\", "column 4: a backslash at the end quotes nothing" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, shellwords, refuses)
@@ -126,7 +125,7 @@ Test(shellwords, joined_words_split_to_the_same)
 		{ { "it's" }, "\"it's\"" }, { { "a\"b" }, "'a\"b'" }, { { "a\\b" }, "'a\\b'" },
 		{ { "'\"\\" }, "\"'\\\"\\\\\"" }, { { "a$b" }, "a$$b" }, { { "a $b" }, "'a $$b'" },
 		{ { "'$b" }, "\"'$$b\"" }, { { NULL }, "" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *line = shellwords_join((char *const *)cases[i].words);
 		char **words = NULL;
 		struct err err = ERR_INIT;
@@ -158,7 +157,7 @@ Test(shellwords, syntax_of_a_shell_is_found)
 		{ "a $$(b) c", -1, 0 }, { "a $$", -1, 0 }, { "a 'b | c", -1, 0 },
 		{ "a \"b | c", -1, 0 }, { "a ' |", -1, 0 }, { "\"a\\", -1, 0 },
 		{ "\"\\\"\" |", 5, 1 }, { "\\a; b", 2, 1 }, { "$$; b", 2, 1 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		size_t len = 0;
 		char *line = strdup(cases[i].line);
 		const char *found = shellwords_find_syntax(line, &len);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/config/value.h"
+#include "lib/base/array.h"
 
 Test(config_value, durations)
 {
@@ -13,7 +14,7 @@ Test(config_value, durations)
 		int64_t ms;
 	} good[] = { { "0s", 0 }, { "1ms", 1 }, { "500ms", 500 }, { "30s", 30000 },
 		{ "2m", 120000 }, { "1h", 3600000 }, { "90s", 90000 }, { "7d", 604800000 } };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		int64_t ms = -1;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_duration(good[i].text, 0, INT64_MAX, &ms, &err), 0);
@@ -25,7 +26,7 @@ Test(config_value, durations)
 	}
 	static const char *const bad[] = { "", "5", "s", "-1s", "+1s", "1.5s", "1 s", "1S", "1w",
 		"1ss", "99999999999999999999s", "9223372036854775807h", "0x1s" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		int64_t ms = -1;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_duration(bad[i], 0, INT64_MAX, &ms, &err), BERTH_FAILED,
@@ -40,7 +41,7 @@ Test(config_value, durations)
 		const char *text;
 		bool good;
 	} bounds[] = { { "999ms", false }, { "1s", true }, { "10s", true }, { "10001ms", false } };
-	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(config_parse_duration(bounds[i].text, 1000, 10000, &ms, &why) == 0,
 			bounds[i].good, "%s", bounds[i].text);
@@ -57,7 +58,7 @@ Test(config_value, whole_numbers_have_bounds)
 		{ "11", false, 0 }, { "", false, 0 }, { "5x", false, 0 }, { "x5", false, 0 },
 		{ " 5", false, 0 }, { "-5", false, 0 }, { "18446744073709551621", false, 0 },
 		{ "9223372036854775808", false, 0 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		int64_t value = 0;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_integer(cases[i].text, 4, 10, &value, &err),
@@ -80,7 +81,7 @@ Test(config_value, a_limit_may_be_none)
 		uint64_t limit;
 	} cases[] = { { "unlimited", true, UINT64_MAX }, { "0", true, 0 }, { "2K", true, 2048 },
 		{ "unlimite", false, 7 }, { "", false, 7 }, { "K", false, 7 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		uint64_t limit = 7;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_limit(cases[i].text, &limit, &err),
@@ -113,7 +114,7 @@ Test(config_value, lists_have_blanks_or_commas_between_their_items)
 		size_t count;
 	} cases[] = { { "", "", 0 }, { " ,\t", "", 0 }, { "a", "a", 1 }, { "a,b", "a, b", 2 },
 		{ ", a\tb ,c,", "a, b, c", 3 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char **items;
 		size_t count;
 		config_parse_list(cases[i].text, &items, &count);
@@ -134,7 +135,7 @@ Test(config_value, signals_have_names_with_and_without_SIG)
 	cr_expect_eq(config_parse_signal("SIGQUIT", &number, &err), 0);
 	cr_expect_eq(number, SIGQUIT);
 	static const char *const bad[] = { "", "SIG", "term", "15", "SIGSIGTERM", "FOO" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(
 			config_parse_signal(bad[i], &number, &why), BERTH_FAILED, "%s", bad[i]);
@@ -149,7 +150,7 @@ Test(config_value, sizes)
 		int64_t bytes;
 	} good[] = { { "0", 0 }, { "1", 1 }, { "64K", 65536 }, { "16M", 16777216 },
 		{ "2G", 2147483648 } };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		int64_t bytes = -1;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_size(good[i].text, 0, INT64_MAX, &bytes, &err), 0);
@@ -168,7 +169,7 @@ Test(config_value, sizes)
 	cr_expect_eq(bytes, 2048);
 	static const char *const bad[] = { "", "K", "1k", "1KB", "-1", "1.5M",
 		"9223372036854775807K" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		int64_t none = -1;
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_parse_size(bad[i], 0, INT64_MAX, &none, &err), BERTH_FAILED,
@@ -182,11 +183,11 @@ Test(config_value, booleans_and_modes_and_numbers)
 	static const char *const no[] = { "no", "false", "off", "No" };
 	struct err err = ERR_INIT;
 	bool value = false;
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
 		cr_expect_eq(config_parse_boolean(yes[i], &value, &err), 0);
 		cr_expect(value);
 	}
-	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(no); i++) {
 		cr_expect_eq(config_parse_boolean(no[i], &value, &err), 0);
 		cr_expect_not(value);
 	}
@@ -201,7 +202,7 @@ Test(config_value, booleans_and_modes_and_numbers)
 	cr_expect_eq(mode, 0);
 	static const char *const bad_modes[] = { "", "66", "0880", "1777", "00660", "rw", "66a",
 		"06660" };
-	for (size_t i = 0; i < sizeof(bad_modes) / sizeof(bad_modes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad_modes); i++) {
 		cr_expect_eq(config_parse_mode(bad_modes[i], &mode, &err), BERTH_FAILED, "%s",
 			bad_modes[i]);
 	}
@@ -213,13 +214,13 @@ Test(config_value, booleans_and_modes_and_numbers)
 		const char *text;
 		double value;
 	} edges[] = { { "0.001", 0.001 }, { "1000000", 1000000 }, { ".5", 0.5 } };
-	for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(edges); i++) {
 		cr_expect_eq(config_parse_number(edges[i].text, &number, &err), 0);
 		cr_expect_eq(number, edges[i].value);
 	}
 	static const char *const bad_numbers[] = { "", ".", "0", "-1", "1e3", "inf", "nan", "0x1",
 		"1.2.3", "0.0009", "1000000.5" };
-	for (size_t i = 0; i < sizeof(bad_numbers) / sizeof(bad_numbers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad_numbers); i++) {
 		cr_expect_eq(config_parse_number(bad_numbers[i], &number, &err), BERTH_FAILED, "%s",
 			bad_numbers[i]);
 	}
@@ -235,7 +236,7 @@ Test(config_value, hosts_and_ports)
 		{ "127.0.0.1:65535", "127.0.0.1", "65535" }, { "[::1]:1", "::1", "1" },
 		{ "[fe80::1%eth0]:8", "fe80::1%eth0", "8" }, { "a:1", "a", "1" },
 		{ "my_host-1.x:00080", "my_host-1.x", "00080" } };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		char *host;
 		char *port;
 		struct err err = ERR_INIT;
@@ -267,7 +268,7 @@ Test(config_value, hosts_and_ports)
 	cr_assert_eq(config_parse_host_port("a:0", 0, &any_host, &any_port, &any), 0);
 	free(any_host);
 	free(any_port);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char *host;
 		char *port;
 		struct err err = ERR_INIT;
@@ -289,7 +290,7 @@ Test(config_value, http_urls)
 		{ "http://[::1]", "::1", "80", "/" }, { "http://a/@", "a", "80", "/@" },
 		{ "http://a:1", "a", "1", "/" }, { "http://a:65535/", "a", "65535", "/" },
 		{ "https://a", "a", "443", "/" }, { "HTTPS://[::1]:8443/x", "::1", "8443", "/x" } };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		char *host;
 		char *port;
 		char *path;
@@ -309,7 +310,7 @@ Test(config_value, http_urls)
 		"http://a:x", "http://u:p@a/", "http://a/b c", "http://a/#f", "http://a:0/",
 		"http://a:65536/", "http://a:/", "http://[::1/", "http://a\t/", "http://a#f",
 		"HTTPS://u@a/", "https://unix:/s:/", "http:/a" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char *host;
 		char *port;
 		char *path;
@@ -341,7 +342,7 @@ Test(config_value, bytes_survive_being_written_and_read)
 		const char *text;
 	} forms[] = { { " a b ", "\\x20a b\\x20" }, { " ", "\\x20" },
 		{ "\x1f\x7f\xff", "\\x1f\\x7f\\xff" }, { "~\\", "~\\\\" }, { "", "" } };
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
 		text = config_format_bytes(forms[i].bytes, strlen(forms[i].bytes));
 		cr_expect_str_eq(text, forms[i].text);
 		free(text);
@@ -351,7 +352,7 @@ Test(config_value, bytes_survive_being_written_and_read)
 	cr_expect_eq(len, 8);
 	free(bytes);
 	static const char *const bad[] = { "\\", "\\q", "\\x", "\\x1", "\\xg0" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(
 			config_parse_bytes(bad[i], &bytes, &len, &why), BERTH_FAILED, "%s", bad[i]);
@@ -396,13 +397,13 @@ Test(config_value, status_ranges)
 	(void)!config_parse_status_ranges("x", 1, 255, &edges, &count, &shown);
 	cr_expect_str_eq(shown.msg, "write numbers from 1 to 255 and ranges of them: 1, 3-5");
 	static const char *const without_a_number[] = { "-", "-5", "0-", "0, -5", "0-x" };
-	for (size_t i = 0; i < sizeof(without_a_number) / sizeof(without_a_number[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(without_a_number); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(config_parse_status_ranges(
 				     without_a_number[i], 0, 255, &ranges, &count, &why),
 			BERTH_FAILED, "%s", without_a_number[i]);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err why = ERR_INIT;
 		cr_expect_eq(config_parse_status_ranges(bad[i], 100, 599, &ranges, &count, &why),
 			BERTH_FAILED, "%s", bad[i]);
@@ -416,7 +417,7 @@ Test(config_value, plain_text_is_UTF8_without_controls)
 	cr_expect(config_is_plain_text("a\tb \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80", 15));
 	static const char *const bad[] = { "\x01", "\x1f", "\x7f", "\n", "\xff", "\xc3", "\xc0\x80",
 		"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		cr_expect_not(config_is_plain_text(bad[i], strlen(bad[i])), "%zu", i);
 	}
 	cr_expect_not(config_is_plain_text("a\0b", 3));

@@ -9,6 +9,7 @@
 #include "agent/config/verify.h"
 #include "agent/config/verify_bridge.h"
 #include "agent/config/verify_dialect.h"
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 
 TestSuite(config_verify);
@@ -122,7 +123,7 @@ static const struct {
 
 Test(config_verify, each_value_is_good_or_bad_with_a_reason)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		for (size_t j = 0; j < 12 && rows[i].good[j]; j++) {
 			struct err err = ERR_INIT;
 			cr_expect_eq(rows[i].verify(rows[i].good[j], &err), 0, "%s: %s: %s",
@@ -157,7 +158,7 @@ Test(config_verify, a_path_that_is_allowed_has_the_length_of_a_path)
 Test(config_verify, the_shape_of_a_record_is_the_containers_own)
 {
 	static const char *const names[] = { "type", "external", "internal", "yarn:persistence" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct err err = ERR_INIT;
 		cr_expect_eq(config_verify_pinned_name(names[i], &err), BERTH_FAILED);
 		cr_expect_not_null(strstr(err.msg, "is the container's own"), "%s", err.msg);
@@ -186,7 +187,7 @@ Test(config_verify, users_and_groups_have_names_or_numbers)
 	} cases[] = { { "root", true, 0 }, { "0", true, 0 }, { "12345", true, 12345 },
 		{ "2147483647", true, 2147483647 }, { "2147483648", false, 0 }, { "-1", false, 0 },
 		{ "no-such-account-here", false, 0 }, { "1x", false, 0 }, { "", false, 0 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		struct err other = ERR_INIT;
 		unsigned user = 77;

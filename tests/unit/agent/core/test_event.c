@@ -10,6 +10,7 @@
 #include "agent/core/event.h"
 #include "agent/core/state.h"
 #include "agent/base/log.h"
+#include "lib/base/array.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -130,12 +131,12 @@ ON_AGENT(a_state_that_is_wrong_is_a_warning)
 		"conflict", "held", "away", "lost", "denied", "refused" };
 	static const char *const right[] = { "up", "registered", "connected", "", "downs" };
 	char line[128];
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		change(stage, "up", wrong[i]);
 		snprintf(line, sizeof(line), "warn  component a: up -> %s: so it is\n", wrong[i]);
 		cr_expect_str_eq(logged(stage), line);
 	}
-	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(right); i++) {
 		change(stage, "down", right[i]);
 		snprintf(line, sizeof(line), "info  component a: down -> %s: so it is\n", right[i]);
 		cr_expect_str_eq(logged(stage), line);
@@ -250,7 +251,7 @@ ON_AGENT(a_later_change_does_not_put_off_the_saving)
 ON_AGENT(a_count_alone_is_saved_when_it_has_doubled)
 {
 	static const bool saved[] = { true, true, false, true, false, false, false, true };
-	for (size_t i = 0; i < sizeof(saved) / sizeof(saved[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(saved); i++) {
 		change(stage, "trying", "failed");
 		cr_expect_eq(timer_runs(&stage->agent.history_timer), saved[i], "%zu", i + 1);
 		timer_stop(&stage->agent.history_timer);

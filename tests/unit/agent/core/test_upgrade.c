@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/core/upgrade.h"
+#include "lib/base/array.h"
 #include "tests/support/descriptors.h"
 
 /* Puts a document where a predecessor would leave it. */
@@ -491,7 +492,7 @@ Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
 		{ "", NULL }, { "-1", NULL }, { "x", NULL }, { "1", NULL }, { "99999", NULL },
 		{ "1000001", NULL }, { "3x", "{\"version\":1}" },
 		{ "99999999999999999999", NULL } };
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		pid_t child = fork();
 		if (child == 0) {
 			exit(starts_afresh(odd[i].variable, odd[i].text));

@@ -14,6 +14,7 @@
 
 #include "agent/dns/dns.h"
 #include "agent/dns/internal.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -156,7 +157,7 @@ static inline struct stage *stage_begin(struct stage *stage)
 	clock_stands = true;
 	clock_shift_ms = 1000000;
 	cache_stage_open(&stage->cache, &(struct cache_options){ .resync_ms = 600000 });
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
 		memory_put(stage->cache.registry, nodes[i][0], nodes[i][1]);
 	}
 	ev_idle_init(&stage->pump, on_pump);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/dns/reply.h"
+#include "lib/base/array.h"
 #include "tests/unit/agent/dns/message_stage.h"
 
 TestSuite(dns_message);
@@ -44,7 +45,7 @@ Test(dns_message, the_clients_size_counts_up_to_ours)
 	static const size_t sizes[][2] = { { 1, 512 }, { 511, 512 }, { 512, 512 }, { 513, 513 },
 		{ 800, 800 }, { 1231, 1231 }, { 1232, 1232 }, { 1233, 1232 }, { 4096, 1232 },
 		{ 65535, 1232 } };
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		struct dns_query query = read_good(
 			make_query("a.berth", ns_t_a, (unsigned)sizes[i][0]));
 		cr_assert_eq(dns_reply_limit(&query, false), sizes[i][1]);
@@ -74,7 +75,7 @@ Test(dns_message, a_packet_that_is_no_query_is_refused)
 	cr_assert_eq(dns_query_read(&query, packet, len, &rcode), DNS_DROP);
 	make_query("a.berth", ns_t_a, 1232);
 	static const int others[] = { ns_o_iquery, ns_o_status, 3, ns_o_notify, ns_o_update, 15 };
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		make_query("a.berth", ns_t_a, 1232);
 		packet[2] |= (uint8_t)(others[i] << 3);
 		expect_reject(len, ns_r_notimpl);
@@ -182,7 +183,7 @@ Test(dns_message, only_for_the_changes_of_a_zone_a_version_is_given)
 		bool good;
 	} cases[] = { { ns_t_ixfr, 0, true }, { ns_t_ixfr, 1, true }, { ns_t_ixfr, 2, false },
 		{ ns_t_axfr, 1, false }, { ns_t_a, 1, false } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		size_t len = make_query("berth", cases[i].type, 0);
 		for (int j = 0; j < cases[i].records; j++) {
 			len = add_additional(len, soa, sizeof(soa) - 1);
@@ -208,7 +209,7 @@ Test(dns_message, questions_of_one_class_and_of_no_transfer_are_answered)
 		{ ns_c_chaos, ns_t_txt, false }, { ns_c_none, ns_t_a, false },
 		{ ns_c_in, ns_t_axfr, false }, { ns_c_in, ns_t_ixfr, false },
 		{ ns_c_any, ns_t_axfr, false }, { ns_c_in, ns_t_any, true } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		size_t len = make_query("berth", cases[i].type, 0);
 		ns_put16((unsigned)cases[i].class, packet + len - 2);
 		struct dns_query query = read_good(len);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/dns/reply.h"
+#include "lib/base/array.h"
 #include "tests/unit/agent/dns/message_stage.h"
 
 static struct names_answer answer;
@@ -265,7 +266,7 @@ Test(dns_reply, a_reply_that_is_too_large_is_cut_to_a_usable_part)
 	answer.status = NAMES_FOUND;
 	add_targets(500);
 	static const unsigned payloads[] = { 0, 512, 513, 777, 1232 };
-	for (size_t i = 0; i < sizeof(payloads) / sizeof(payloads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(payloads); i++) {
 		ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, payloads[i], false);
 		cr_assert(ns_msg_getflag(message, ns_f_tc), "%u", payloads[i]);
 		cr_assert_geq(ns_msg_count(message, ns_s_an), 7, "%u", payloads[i]);
@@ -338,7 +339,7 @@ Test(dns_reply, an_alias_answers_every_type)
 	answer.alias = strdup("mx.example.org");
 	static const int types[] = { ns_t_a, ns_t_aaaa, ns_t_cname, ns_t_txt, ns_t_srv, ns_t_mx,
 		ns_t_any };
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		cr_assert_str_eq(records_of(ask("mail.berth", types[i], 0, false)),
 			"mail.berth. 1S IN CNAME mx.example.org.\n");
 	}
@@ -410,7 +411,7 @@ Test(dns_reply, an_opt_record_has_our_size_the_clients_bit_and_the_rest_of_the_c
 		uint32_t ttl;
 	} cases[] = { { false, ns_r_noerror, 0 }, { true, ns_r_refused, 0x8000 },
 		{ false, DNS_RCODE_BADVERS, 0x01000000 }, { true, DNS_RCODE_BADVERS, 0x01008000 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		size_t len = make_query("a.berth", ns_t_a, 4096);
 		packet[len - 4] = cases[i].dnssec_ok ? 0x80 : 0;
 		struct dns_query query = read_good(len);
@@ -499,7 +500,7 @@ Test(dns_reply, a_name_has_records_of_a_type_or_the_zones_soa)
 	for (int there = 0; there < 2; there++) {
 		answer.address_count = answer.target_count = (size_t)there;
 		answer.text_count = answer.pointer_count = (size_t)there;
-		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 			bool has = there && types[i] != ns_t_mx;
 			ns_msg message = ask("p.berth", types[i], 0, false);
 			cr_expect_eq(ns_msg_count(message, ns_s_an), has, "%d", types[i]);

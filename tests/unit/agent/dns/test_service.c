@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/staged.h"
 #include "tests/unit/agent/dns/service_stage.h"
@@ -88,7 +89,7 @@ static const struct {
 
 STAGED(each_question_has_its_reply)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		for (int tcp = 0; tcp < 2; tcp++) {
 			/* The question to the other server is over UDP as this client's is. */
 			bool is_left_out = tcp && rows[i].asked > 0;
@@ -104,11 +105,11 @@ STAGED(each_question_has_its_reply)
 		}
 	}
 	const struct dns_counts *counts = dns_counts(stage->dns);
-	cr_expect_eq(counts->queries[0], sizeof(rows) / sizeof(rows[0]));
-	cr_expect_eq(counts->queries[1], sizeof(rows) / sizeof(rows[0]) - 2);
+	cr_expect_eq(counts->queries[0], ARRAY_LEN(rows));
+	cr_expect_eq(counts->queries[1], ARRAY_LEN(rows) - 2);
 	cr_expect_eq(counts->replies[ns_r_nxdomain], 2);
 	cr_expect_eq(counts->replies[ns_r_refused], 4);
-	cr_expect_eq(counts->replies[ns_r_noerror], 2 * sizeof(rows) / sizeof(rows[0]) - 8);
+	cr_expect_eq(counts->replies[ns_r_noerror], 2 * ARRAY_LEN(rows) - 8);
 	cr_expect_eq(counts->forwarded, 1);
 	cr_expect_eq(counts->exchanges, 0);
 	cr_expect_eq(counts->stale, 0);
@@ -414,11 +415,10 @@ STAGED(packets_that_are_no_questions_are_dropped_and_counted)
 {
 	static uint8_t junk[4000];
 	static const size_t lens[] = { 0, 1, NS_HFIXEDSZ - 1, 2049, sizeof(junk) };
-	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
 		cr_assert_geq(send(stage->clients[0], junk, lens[i], 0), 0);
 	}
-	RUN_UNTIL(stage->cache.loop,
-		dns_counts(stage->dns)->dropped == sizeof(lens) / sizeof(lens[0]));
+	RUN_UNTIL(stage->cache.loop, dns_counts(stage->dns)->dropped == ARRAY_LEN(lens));
 	cr_expect_eq(dns_counts(stage->dns)->queries[0], 0);
 	cr_expect_str_eq(ask(stage, false, "a.berth", ns_t_a, true), "0 aa ra: A 10.0.0.1 5");
 }
@@ -607,7 +607,7 @@ STAGED(targets_of_the_own_zone_come_first_until_a_reload_says_otherwise)
 	static const char *const above[] = { "/users", "/users/joe", "/users/joe/web",
 		"/users/joe/web/prod", "/users/joe/web/prod/components" };
 	struct dns_options options = options_of(stage, NULL, true);
-	for (size_t i = 0; i < sizeof(above) / sizeof(above[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
 		memory_put(stage->cache.registry, above[i], "");
 	}
 	memory_put(stage->cache.registry, "/users/joe/web/prod/components/x", IN_ZONE("eu/a", "1"));

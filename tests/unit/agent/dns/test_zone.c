@@ -8,6 +8,7 @@
 #include "agent/dns/internal.h"
 #include "agent/dns/reply.h"
 #include "agent/dns/reply_zone.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -241,7 +242,7 @@ STAGED(each_question_has_the_answer_of_its_nodes)
 		{ "www.example", ns_t_a, "5 | | | error 20 " },
 	};
 	turn(stage);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		stage->dns->rotation = 0;
 		const char *text = ask(stage, rows[i].name, rows[i].type);
 		/* The rest of the last SOA but one is the time. */

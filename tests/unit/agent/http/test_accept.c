@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
 
@@ -103,7 +104,7 @@ Test(http_accept, tries_again_when_it_cannot)
 {
 	static const char message[] = "cannot accept a connection: ";
 	static const int passing[] = { EINTR, ECONNABORTED, EAGAIN };
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(passing); i++) {
 		failing_arm("accept", 1, passing[i]);
 		cr_expect(serves());
 		cr_expect(failing_disarm());

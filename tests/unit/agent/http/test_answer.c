@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/http_stage.h"
 #include "tests/unit/agent/http/window.h"
 
@@ -47,7 +48,7 @@ Test(http_answer, begins_with_the_line_of_its_status)
 		{ 299, "500 Internal Server Error" } };
 	int fd = http_stage_connect();
 	http_stage.handle = answer_status;
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		char text[256];
 		status = lines[i].status;
 		snprintf(text, sizeof(text),

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
 
@@ -316,7 +317,7 @@ Test(http_connection, refuses_what_it_does_not_know)
 		{ "GET / HTTP/1.1\r\n\r\n", "400 Bad Request", "Host" },
 		{ "GET / HTTP/2.0\r\n\r\n", "505 HTTP Version Not Supported", "" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		int fd = http_stage_connect();
 		const char *answer = http_stage_ask(fd, cases[i].request);
 		cr_expect(begins(answer, "HTTP/1.1 ") && begins(answer + 9, cases[i].line),
@@ -374,7 +375,7 @@ Test(http_connection, changes_nothing_when_the_condition_does_not_hold)
 		{ "GET", "If-None-Match: *", true },
 		{ "PUT", "X-None: 1", true },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char text[256];
 		int fd = http_stage_connect();
 		size_t before = http_stage.requests;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
 
@@ -158,7 +159,7 @@ Test(http_connection, that_fails_is_closed_and_others_go_on)
 		{ "receive", EINTR, false }, { "send", EPIPE, true }, { "send", EAGAIN, false },
 		{ "send", EINTR, false } };
 	int other = http_stage_connect();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		int fd = http_stage_connect();
 		failing_arm(cases[i].kind, 1, cases[i].error);
 		http_stage_send(fd, GET);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/http_stage.h"
 
 TestSuite(http_request, .init = http_stage_begin, .fini = http_stage_end);
@@ -80,7 +81,7 @@ Test(http_request, has_one_of_the_known_methods)
 		{ "PUT", HTTP_PUT }, { "DELETE", HTTP_DELETE }, { "OPTIONS", HTTP_OPTIONS },
 		{ "PATCH", HTTP_OTHER }, { "TRACE", HTTP_OTHER } };
 	char text[128];
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		snprintf(text, sizeof(text), "%s /m HTTP/1.1\r\nHost: a\r\n\r\n", methods[i].name);
 		cr_expect_eq(see(text)[0], '0' + (char)methods[i].method, "%s", text);
 	}
@@ -98,7 +99,7 @@ Test(http_request, of_a_proxy_has_path_and_host_apart)
 		{ "/http://berth/x", "field|/http://berth/x" } };
 	char text[128];
 	char line[64];
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: field\r\n\r\n", paths[i][0]);
 		snprintf(line, sizeof(line), "0 %s? ", paths[i][1]);
 		cr_expect_eq(strncmp(see(text), line, strlen(line)), 0, "%s", seen);
@@ -119,7 +120,7 @@ Test(http_request, decodes_percent_signs_and_blanks)
 		{ "%1f", NULL }, { "%7f", NULL }, { "\x1f", NULL }, { "\x7f", NULL },
 		{ "%80", "\x80" } };
 	char out[16];
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *decoded = cases[i].decoded;
 		int len = http_decode(cases[i].text, strlen(cases[i].text), out, sizeof(out));
 		cr_expect_eq(len, decoded ? (int)strlen(decoded) : -1, "%s", cases[i].text);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/http_stage.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -193,7 +194,7 @@ Test(http_share, is_of_a_user)
 	cr_expect(hidden != root && hidden != other && hidden != nobody);
 	cr_expect_eq(client_of(false), hidden);
 	struct client *const all[] = { root, root, other, nobody, hidden, hidden };
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		http_client_release(all[i]);
 	}
 }
@@ -215,7 +216,7 @@ Test(http_share, is_of_a_container_whoever_of_it_comes)
 	cr_expect_eq(first, second);
 	cr_expect(first != other && first != root && other != root);
 	struct client *const all[] = { root, first, second, other };
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		http_client_release(all[i]);
 	}
 }

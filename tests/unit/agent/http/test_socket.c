@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/http/socket.h"
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
@@ -88,7 +89,7 @@ Test(http_socket, without_a_step_there_is_an_error_and_nothing_is_left)
 		int error;
 	} calls[] = { { "stat", EIO }, { "socket", EMFILE }, { "connect", EACCES },
 		{ "unlink", EIO }, { "bind", ENOSPC }, { "listen", ENOMEM } };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		failing_check("unix", calls[i].kind, calls[i].error, listen_twice, NULL);
 	}
 	static char address[] = "127.0.0.1:0";
@@ -131,7 +132,7 @@ Test(http_socket, an_error_names_the_step_and_its_cause)
 		{ "bind", 1, EACCES, "cannot listen on 127.0.0.1:0" },
 		{ "listen", 1, EADDRINUSE, "cannot listen on 127.0.0.1:0" },
 	};
-	for (size_t i = 0; i < sizeof(at_unix) / sizeof(at_unix[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(at_unix); i++) {
 		struct err err = ERR_INIT;
 		cr_assert_eq(listen_here(0600), 0); /* leaves a stale socket */
 		failing_arm(at_unix[i].kind, at_unix[i].number, at_unix[i].error);
@@ -139,7 +140,7 @@ Test(http_socket, an_error_names_the_step_and_its_cause)
 		expect_words(&at_unix[i], fd, &err);
 		remove_socket();
 	}
-	for (size_t i = 0; i < sizeof(at_tcp) / sizeof(at_tcp[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(at_tcp); i++) {
 		struct err err = ERR_INIT;
 		failing_arm(at_tcp[i].kind, at_tcp[i].number, at_tcp[i].error);
 		int fd = http_socket_tcp("127.0.0.1:0", &err);
@@ -169,7 +170,7 @@ Test(http_socket, has_its_mode_from_the_first_under_any_umask)
 {
 	static const unsigned modes[] = { 0600, 0660, 0666, 0622 };
 	mode_t mask = umask(077);
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		struct err err = ERR_INIT;
 		struct stat status;
 		failing_arm("chmod", 1, EPERM);
@@ -304,10 +305,10 @@ Test(http_socket, an_address_is_a_host_and_a_port)
 	static const char *const bad[] = { "", "127.0.0.1", "127.0.0.1:", "[]:0", "127.0.0.1:port",
 		"[127.0.0.1:0", "127.0.0.1]:0" };
 	char text[400] = "127.0.0.1:";
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		cr_expect_eq(listen_on_tcp((void *)(uintptr_t)good[i]), 0, "%s", good[i]);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err err = ERR_INIT;
 		cr_expect_eq(http_socket_tcp(bad[i], &err), BERTH_FAILED, "%s", bad[i]);
 		bool without_port = i < 3;
@@ -425,7 +426,7 @@ Test(http_peer, has_the_groups_of_the_user_database_when_the_kernel_knows_none)
 	bool known = getpwuid(geteuid()) != NULL;
 	static const int counts[] = { 0, 3, MOST_GROUPS, MOST_GROUPS + 1, 2000 };
 	memset(&place, 0x55, sizeof(place));
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		user_groups = counts[i];
 		failing_arm("sockopt", 2, ENOPROTOOPT);
 		http_socket_peer(ends[0], &place.peer);

@@ -1,4 +1,5 @@
 /* Requests of the API to the agent as a whole. */
+#include "lib/base/array.h"
 #include "tests/unit/agent/life/life_stage.h"
 
 #define DAMPED                                                                                     \
@@ -92,7 +93,7 @@ LIFE(hooks, damping_ends_on_request,
 	static const char *const states[] = { "passing", "failing", "passing", "failing", "passing",
 		"failing", "passing" };
 	life_start(life, NULL);
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		char body[64];
 		snprintf(body, sizeof(body), "{\"status\": \"%s\"}", states[i]);
 		json_decref(life_ask(life, "PUT", "/v1/agent/checks/c", body));

@@ -22,6 +22,7 @@
 #include "agent/core/state.h"
 #include "agent/http/socket.h"
 #include "agent/life/privileges.h"
+#include "lib/base/array.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
@@ -229,7 +230,7 @@ static void say_rights(const struct stage *stage)
 {
 	static const char *const names[] = { "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff",
 		"CapBnd", "CapAmb", "NoNewPrivs" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char text[128];
 		find_status(names[i], text);
 		dprintf(STDERR_FILENO, "%s %s; ", names[i],
@@ -311,7 +312,7 @@ STAGED(checks_with_users_leave_what_they_take)
 	stage->config.agent.user = "nobody";
 	stage->config.check_count = 2;
 	stage->checks[2].user = "daemon";
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		stage->checks[0].user = (char *)(uintptr_t)cases[i].users[0];
 		stage->checks[1].user = (char *)(uintptr_t)cases[i].users[1];
 		cr_expect_str_eq(tell(stage, &root, drop),
@@ -400,7 +401,7 @@ STAGED(a_user_that_it_is_in_part_is_another)
 		{ 0, 0, 0, DAEMON, 0 } };
 	rights_needed("users");
 	stage->config.agent.user = "root";
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		tell(stage, &parts[i], drop);
 		cr_expect_not_null(
 			strstr(stage->told, "runs as user 0, group 0"), "%zu: %s", i, stage->told);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/core/state.h"
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/run_until.h"
 
@@ -89,7 +90,7 @@ Test(signals, wake_the_loop_when_the_kernel_refuses_a_descriptor)
 
 static const int ours[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, SIGWINCH, SIGCHLD };
 
-enum { OURS = sizeof(ours) / sizeof(ours[0]) };
+enum { OURS = ARRAY_LEN(ours) };
 
 static bool is_ours(int signal_number)
 {

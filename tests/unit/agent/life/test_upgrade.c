@@ -6,6 +6,7 @@
 
 #include "agent/core/state.h"
 #include "agent/life/upgrade.h"
+#include "lib/base/array.h"
 #include "tests/unit/agent/life/upgrade_stage.h"
 
 /* ---- what is passed on ---- */
@@ -401,7 +402,7 @@ Test(successor, a_socket_whose_use_has_changed_is_closed)
 		const char *kept;
 	} cases[] = { { "socket", "listen lock xds a b" }, { "listen", "socket lock xds a b" },
 		{ "state_dir", "socket listen xds a b" }, { "xds", "socket listen lock a b" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct successor successor = { 0 };
 		receive(&successor, SOCKET, "");
 		json_object_set_new(

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 #include "tests/support/names_line.h"
 
 TestSuite(names_collect);
@@ -100,7 +101,7 @@ static const struct {
 
 Test(names_collect, addresses_and_targets_are_those_of_the_endpoints)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char text[2000];
 		snprintf(text, sizeof(text), RECORD("", "%s"), rows[i].endpoints);
 		cr_expect_str_eq(line_of("/services/s", text, NULL), rows[i].line, "%s: %s",
@@ -118,7 +119,7 @@ Test(names_collect, equal_targets_of_several_records_are_one)
 		{ "", "h", "found =h" },
 		{ "", "i", "found [0 1 1 h] [0 1 1 i]" },
 	};
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		struct names_answer answer = { .status = NAMES_FOUND };
 		struct names_collector collector = { &answer, "berth", NULL, NULL, false };
 		char text[500];
@@ -149,7 +150,7 @@ Test(names_collect, targets_differ_in_weight_priority_port_or_name)
 		{ "", "h", "2", " [0 1 2 h]" },
 		{ "", "i", "1", " [0 1 1 i]" },
 	};
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		struct names_answer answer = { .status = NAMES_FOUND };
 		struct names_collector collector = { &answer, "berth", "y", NULL, false };
 		char text[500];
@@ -173,7 +174,7 @@ Test(names_collect, weight_and_priority_are_numbers_of_16_bits_and_else_1_and_0)
 		unsigned weight;
 	} numbers[] = { { "0", 0, 0 }, { "7", 7, 7 }, { "65535", 65535, 65535 }, { "65536", 0, 1 },
 		{ "\"7\"", 7, 7 }, { "\"7x\"", 0, 1 }, { "\"\"", 0, 1 } };
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		char text[500];
 		char line[100];
 		snprintf(text, sizeof(text),
@@ -201,7 +202,7 @@ Test(names_collect, a_target_whose_name_dns_cannot_hold_is_left_out)
 		{ "/" L60 "/" L60 "/" L60 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 			242, true, false },
 	};
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		const char *line = line_of(paths[i].path,
 			paths[i].many ? RECORD("", AT(A("10.0.0.1", "1") "," A("10.0.0.2", "")))
 				      : RECORD("", AT(A("10.0.0.1", "1"))),
@@ -258,7 +259,7 @@ static const struct {
 
 Test(names_collect, a_service_is_a_protocol_or_the_last_part_of_an_api)
 {
-	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(services); i++) {
 		char text[500];
 		snprintf(text, sizeof(text), RECORD("", ENDPOINT("%s", "%s", A("h", "1"))),
 			services[i].api, services[i].protocol);
@@ -351,7 +352,7 @@ Test(names_collect, an_endpoint_s_address_is_a_component_s_own)
 	struct names_address other;
 	cr_assert(names_read_address(&address, "10.0.0.1"));
 	cr_assert(names_read_address(&other, "10.0.0.2"));
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		cr_expect_eq(names_record_claims(paths[i].path, record, &address), paths[i].claims,
 			"%s", paths[i].path);
 		cr_expect_not(names_record_claims(paths[i].path, record, &other));
@@ -384,7 +385,7 @@ struct keys {
 static void add_key(void *context, uint64_t key)
 {
 	struct keys *keys = context;
-	cr_assert_lt(keys->count, sizeof(keys->keys) / sizeof(keys->keys[0]));
+	cr_assert_lt(keys->count, ARRAY_LEN(keys->keys));
 	keys->keys[keys->count++] = key;
 }
 

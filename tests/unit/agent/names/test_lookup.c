@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/names/lookup.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -78,7 +79,7 @@ static struct stage *open_stage(struct stage *stage)
 	clock_shift_ms = 1000000;
 	cache_stage_open(&stage->cache,
 		&(struct cache_options){ .resync_ms = 600000, .confirm_ms = CONFIRM_MS });
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
 		memory_put(stage->cache.registry, nodes[i].path, nodes[i].data);
 	}
 	memory_on_task(stage->cache.registry, count_task, stage);
@@ -160,12 +161,12 @@ static const struct {
 
 STAGED(names_are_read_once_and_then_known)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_str_eq(look(stage, rows[i].name), rows[i].line, "%s", rows[i].name);
 	}
 	cr_assert_gt(stage->tasks, 0);
 	stage->tasks = 0;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct names_view view;
 		cr_assert(names_ask(stage->lookups, rows[i].name, &view, NULL), "%s", rows[i].name);
 		cr_expect_str_eq(names_line(view.answer), rows[i].line, "%s", rows[i].name);
@@ -363,7 +364,7 @@ STAGED(names_at_and_below_the_domain_are_the_agent_s_own)
 		bool is_own;
 	} names[] = { { "berth", true }, { "BERTH.", true }, { "a.berth", true }, { "", false },
 		{ "xberth", false }, { "berth.org", false }, { "a..berth", false } };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		cr_expect_eq(names_lookups_own(stage->lookups, names[i].name), names[i].is_own,
 			"%s", names[i].name);
 	}

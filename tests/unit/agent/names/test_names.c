@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "tests/support/names_line.h"
 
@@ -91,7 +92,7 @@ static const struct {
 		"\"internal\":[],\"yarn:ip\":\"172.17.0.20\"}" },
 };
 
-#define NODE_COUNT (sizeof(nodes) / sizeof(nodes[0]))
+#define NODE_COUNT (ARRAY_LEN(nodes))
 
 struct table {
 	const char *odd; /* the path that is pending or unknown */
@@ -166,7 +167,7 @@ static enum names_known get_children(
 			children[count++] = (char *)(uintptr_t)nodes[i].path;
 		}
 	}
-	cr_assert_lt(from->lists, sizeof(from->children) / sizeof(from->children[0]));
+	cr_assert_lt(from->lists, ARRAY_LEN(from->children));
 	from->children[from->lists++] = children;
 	*ret_paths = children;
 	*ret_count = count;
@@ -324,7 +325,7 @@ static const struct {
 
 Test(names, every_form_of_a_name_finds_its_records, .init = open_table, .fini = close_table)
 {
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		cr_expect_str_eq(describe(names[i].name), names[i].answer, "%s", names[i].name);
 	}
 }
@@ -364,7 +365,7 @@ Test(names, a_name_means_certain_paths_and_no_others, .init = open_table, .fini 
 		{ "d.c.b.a.berth", "/users/a/services", false },
 	};
 	table.odd_is = NAMES_NODE_PENDING;
-	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(meanings); i++) {
 		table.odd = meanings[i].path;
 		cr_expect_str_eq(describe(meanings[i].name),
 			meanings[i].is_tried ? "pending" : "absent", "%s %s", meanings[i].name,
@@ -377,7 +378,7 @@ Test(names, a_set_with_a_part_that_is_not_known_is_not_known, .init = open_table
 {
 	static const char *const parts[] = { "/users/joe/web/prod/components",
 		"/users/joe/web/prod/components/c2" };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		table.odd = parts[i];
 		table.odd_is = NAMES_NODE_PENDING;
 		cr_assert_str_eq(describe("prod.web.joe.berth"), "pending");

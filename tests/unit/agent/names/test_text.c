@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/array.h"
 
 TestSuite(names_text);
 
@@ -41,7 +42,7 @@ static const struct {
 
 Test(names_text, a_name_is_its_labels)
 {
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct names_labels labels;
 		char joined[NAMES_NAME_BYTES];
 		bool is_name = names_split(&labels, names[i].name);
@@ -65,7 +66,7 @@ Test(names_text, a_domain_is_taken_off_the_end)
 		{ "a.x.birth", "x.berth", NULL }, { "berth", "x.berth", NULL },
 		{ "berth.a", "berth", NULL }, { "aberth", "berth", NULL },
 		{ "a.berth", "be..rth", NULL } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct names_labels labels;
 		char rest[NAMES_NAME_BYTES];
 		cr_assert(names_split(&labels, rows[i].name));
@@ -119,7 +120,7 @@ static void expect_address(
 
 Test(names_text, reverse_names_say_an_address)
 {
-	for (size_t i = 0; i < sizeof(reverse_names) / sizeof(reverse_names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reverse_names); i++) {
 		struct names_labels labels;
 		struct names_address address = before;
 		const char *name = reverse_names[i].name;
@@ -154,7 +155,7 @@ static const struct {
 
 Test(names_text, a_label_says_an_address)
 {
-	for (size_t i = 0; i < sizeof(address_labels) / sizeof(address_labels[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(address_labels); i++) {
 		struct names_address address = before;
 		const char *label = address_labels[i].label;
 		char written[64];
@@ -176,7 +177,7 @@ Test(names_text, literal_addresses_are_read_and_compared)
 	struct names_address address = before;
 	cr_assert(names_read_address(&ip4, "1.2.3.4") && names_read_address(&ip6, "102:304::"));
 	cr_expect_not(names_address_equal(&ip4, &ip6), "the same bytes in another family");
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		expect_address(bad[i], names_read_address(&address, bad[i]), &address, NULL);
 	}
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/names/write.h"
+#include "lib/base/array.h"
 
 TestSuite(names_write);
 
@@ -99,7 +100,7 @@ static void expect(
 Test(names_write, each_part_is_asked_for_alone, .init = fill)
 {
 	const struct names_view view = { &everything, true, 1500, false };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		expect(&view, rows[i].parts, rows[i].json, rows[i].lines);
 	}
 }
@@ -121,7 +122,7 @@ Test(names_write, parts_have_the_names_of_record_types)
 		{ "aaaa", NAMES_PART_AAAA }, { "srv", NAMES_PART_SRV }, { "Txt", NAMES_PART_TXT },
 		{ "PTR", NAMES_PART_PTR }, { "any", NAMES_PART_ALL }, { "AA", 0 }, { "", 0 },
 		{ "CNAME", 0 }, { "MX", 0 } };
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		cr_expect_eq(names_part(types[i].type), types[i].part, "%s", types[i].type);
 	}
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/output/file.h"
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
@@ -75,7 +76,7 @@ Test(output_file, belongs_to_whom_it_should)
 		bool is_equal;
 	} owners[] = { { -1, -1, true }, { 0, 0, true }, { -1, 0, true }, { 0, -1, true },
 		{ 1, 0, false }, { 0, 1, false }, { 1, -1, false }, { -1, 1, false } };
-	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		const struct file_owner owner = { 0644,
 			owners[i].user < 0 ? (uid_t)-1 : geteuid() + (uid_t)owners[i].user,
 			owners[i].group < 0 ? (gid_t)-1 : getegid() + (gid_t)owners[i].group };
@@ -169,7 +170,7 @@ Test(output_file, a_file_that_cannot_be_read_is_not_equal)
 {
 	write_as("abc", &any);
 	static const char *const kinds[] = { "open", "stat", "read" };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		failing_arm(kinds[i], 1, EIO);
 		bool equal = output_file_equals(path, "abc", 3, &any);
 		cr_assert(failing_disarm());

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/output/haproxy_plan.h"
+#include "lib/base/array.h"
 
 #define HEAD                                                                                       \
 	"1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight "    \
@@ -100,7 +101,7 @@ ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 		{ HEAD C1 C2 "3 web 1 berth:c3 a 2 1 1 1 12 6 3 4 6 0 0 0 - 1\n\n",
 			"del server web/berth:c3\n", 0 },
 	};
-	return cr_make_param_array(struct exchange, all, sizeof(all) / sizeof(all[0]));
+	return cr_make_param_array(struct exchange, all, ARRAY_LEN(all));
 }
 
 ParameterizedTest(struct exchange *exchange, haproxy_plan, makes_the_servers_equal)
@@ -137,7 +138,7 @@ Test(haproxy_plan, a_server_of_another_name_at_the_same_place_is_doubled)
 				LINE("web", "c1", "127.0.0.1", "0", "1", "8001"),
 			"c2" },
 	};
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		char state[2000];
 		struct haproxy_servers wanted = make_wanted();
 		struct haproxy_plan plan;
@@ -156,7 +157,7 @@ Test(haproxy_plan, another_answer_is_an_error_with_its_words)
 {
 	static const char *const answers[] = { "", "Can't find backend.\n\n", "\n",
 		"Permission denied\n\n" };
-	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
 		char state[100];
 		snprintf(state, sizeof(state), "%s", answers[i]);
 		struct haproxy_servers wanted = make_wanted();

@@ -1,4 +1,5 @@
 /* The agent's registry: how it is opened; who hears of its states, attempts and answers. */
+#include "lib/base/array.h"
 #include "tests/unit/agent/registration/opened_stage.h"
 
 #include "agent/base/log.h"
@@ -229,7 +230,7 @@ OPENED(registry, its_messages_keep_their_levels, A)
 	} rows[] = { { REGISTRY_LOG_WARN, LOG_LEVEL_ERROR, "warn" },
 		{ REGISTRY_LOG_INFO, LOG_LEVEL_WARN, "info" },
 		{ REGISTRY_LOG_DEBUG, LOG_LEVEL_INFO, "debug" } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		log_set(rows[i].shown, false);
 		options->on_log(stage->agent, rows[i].level, "a word");
 		cr_expect_not(was_logged("a word"), "%s", rows[i].line);

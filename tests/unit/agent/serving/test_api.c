@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/serving/serving_stage.h"
 
 #define LOCAL "Host: localhost\r\n"
@@ -53,12 +54,12 @@ SERVED(serving_api, one_watcher_at_most_is_no_limit_for_others, "max_watchers = 
 {
 	int fds[10];
 	fill(serving);
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = knock(serving);
 		go_on(serving);
 	}
 	cr_expect(has(get(serving, "/v1/resolve/app"), "HTTP/1.1 200"), "%s", serving->answer);
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		close(fds[i]);
 	}
 	go_on(serving);

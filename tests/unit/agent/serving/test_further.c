@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/serving/serving_stage.h"
 
 #define EAST "[registry east]\nurl = dir:@/east\n"
@@ -261,12 +262,12 @@ SERVED(further, one_that_is_configured_no_more_goes_with_all_it_had, EAST WEST)
 	RUN_TO_CONNECTED("west");
 	agent_metrics_update(&serving->agent);
 	metrics_add(serving->agent.metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
 		text_printf(begin, sizeof(begin), "%s{registry=\"east\"", families[i]);
 		cr_expect(has_series(serving, begin), "%s", begin);
 	}
 	reload(serving, WEST);
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
 		text_printf(begin, sizeof(begin), "%s{registry=\"east\"", families[i]);
 		cr_expect_not(has_series(serving, begin), "%s", begin);
 		text_printf(begin, sizeof(begin), "%s{registry=\"west\"", families[i]);

@@ -1,5 +1,6 @@
 /* The metrics that are brought up to date for each scrape, and dropped with their subject. */
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/serving/serving_stage.h"
 
 #define COMPONENT(name) "[component " name "]\npath = /" name "\n"
@@ -79,9 +80,9 @@ SERVED(metrics_of_components, each_transition_is_counted_from_0, COMPONENT("a"))
 {
 	static const char *const states[] = { "waiting", "writing", "registered", "outdated",
 		"withdrawing", "withdrawn", "conflict", "failed" };
-	cr_expect_eq(sizeof(states) / sizeof(states[0]), ANNOUNCE_STATE_COUNT);
+	cr_expect_eq(ARRAY_LEN(states), ANNOUNCE_STATE_COUNT);
 	agent_metrics_update(&serving->agent);
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		char begin[128];
 		text_printf(begin, sizeof(begin),
 			"berth_transitions_total{component=\"a\",to=\"%s\"}", states[i]);
@@ -171,13 +172,13 @@ SERVED(metrics_of_removed, they_go_with_their_subjects,
 	agent_metrics_forget_removed(&serving->agent);
 	for (int round = 0; round < 2; round++) {
 		bool is_there = round == 0;
-		for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(families); i++) {
 			text_printf(begin, sizeof(begin), "%s{component=\"a\"", families[i]);
 			cr_expect(has_series(serving, begin), "%s", begin);
 			text_printf(begin, sizeof(begin), "%s{component=\"b\"", families[i]);
 			cr_expect_eq(has_series(serving, begin), is_there, "%s", begin);
 		}
-		for (size_t i = 0; i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(of_checks); i++) {
 			text_printf(begin, sizeof(begin), "%s{check=\"alive\"", of_checks[i]);
 			cr_expect(has_series(serving, begin), "%s", begin);
 			text_printf(begin, sizeof(begin), "%s{check=\"full\"", of_checks[i]);

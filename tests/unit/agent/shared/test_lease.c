@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/agent/shared/shared_stage.h"
 
 /* A timer may end in the millisecond that follows. */
@@ -227,7 +228,7 @@ LEASE_TEST(a_further_registry_has_to_last_until_the_next_look)
 		int64_t confirm_ms;
 		int64_t look_ms;
 	} rows[] = { { FAR_MS, FAR_LOOK_MS }, { 55, 11 }, { 40, 10 }, { 2 * CONFIRM_MS, LOOK_MS } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct cache_stage far;
 		int64_t last_ms = rows[i].confirm_ms - rows[i].look_ms;
 		open_far(&far, rows[i].confirm_ms);
@@ -432,7 +433,7 @@ LEASE_TEST(answers_of_anything_go_with_the_first_change)
 	for (size_t i = 0; i < ANSWERS; i++) {
 		put_of(stage, stage->cache.cache, number_key(i), SHARED_OF_ANYTHING, NULL);
 	}
-	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(again); i++) {
 		put_of(stage, stage->cache.cache, number_key(again[i]), SHARED_OF_ANYTHING, NULL);
 		cr_expect_eq(stats_of(stage).entries, ANSWERS);
 	}
@@ -467,7 +468,7 @@ Test(shared_lease, an_answer_of_the_cache_says_of_what_it_is)
 	const struct cache_answer answer = {
 		.body = "{}", .len = 2, .etag = "\"tag\"", .err = &err
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct cache_query query = { .path = "/a", .kind = rows[i].kind };
 		const struct shared_item item = shared_item_of(NULL, "/key", &query, &answer);
 		cr_expect_eq(item.source, rows[i].source, "%zu", i);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/shared/read.h"
 #include "tests/support/cache_stage.h"
@@ -124,7 +125,7 @@ SHARED_TEST(errors_about_the_path_are_answers_and_others_are_not)
 	} rows[] = { { BERTH_PATH_NOT_FOUND, SHARED_FOUND }, { BERTH_NO_RECORD, SHARED_FOUND },
 		{ BERTH_INVALID_RECORD, SHARED_FOUND }, { BERTH_TIMEOUT, SHARED_UNKNOWN } };
 	know(stage, "/a");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
 		char key[16];
 		err_set(&err, rows[i].code, "why");
@@ -588,7 +589,7 @@ WARM_TEST(warm_answers_are_there_before_anybody_asks)
 	static const char *const keys[] = { "/v1/resolve" TREE "/db", "/v1/endpoints" TREE "/db",
 		"/v1/records" TREE "/db", "/v1/list" TREE "/db", "/v1/list" TREE,
 		"/v1/resolve" CHILD(1), "/v1/endpoints" CHILD(1) };
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		cr_expect_eq(look_later(stage, keys[i]), SHARED_FOUND, "%s", keys[i]);
 	}
 	cr_assert_eq(look_later(stage, "/v1/resolve" CHILD(1)), SHARED_FOUND);

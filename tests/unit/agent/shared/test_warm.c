@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/unit/agent/shared/shared_stage.h"
 
@@ -110,7 +111,7 @@ WARM_TEST(a_tree_has_its_root_and_what_is_below_it)
 	open_warm(stage, tree, 4);
 	static const char *const keys[] = { "/v1/resolve/a", "/v1/list/a", "/v1/records/a",
 		"/v1/endpoints/a", "/v1/list/a/b", "/v1/records/a/b", "/v1/resolve/a/b/c" };
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		cr_expect_eq(look(stage, keys[i]), SHARED_FOUND, "%s", keys[i]);
 	}
 	cr_expect_eq(look(stage, "/v1/resolve/ab"), SHARED_UNKNOWN);

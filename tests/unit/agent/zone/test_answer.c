@@ -2,6 +2,7 @@
 #include <arpa/nameser.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/unit/agent/zone/tree_stage.h"
 
@@ -142,7 +143,7 @@ Test(zone_answer, srv_is_of_the_service_and_the_protocol_that_the_node_names)
 	open_stage(&stage, 100);
 	memory_put(stage.registry, "//org/z/timed", PLAIN_HOST("10.0.0.3", ",\"ttl\":7"));
 	turn(&stage);
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 		cr_expect_str_eq(say(&stage, questions[i].name, ns_t_srv), questions[i].answer,
 			"%s", questions[i].name);
 	}
@@ -178,7 +179,7 @@ Test(zone_answer, a_name_that_is_there_has_no_other_types)
 	memory_put(stage.registry, "//org/z/base",
 		"{\"type\":\"database\",\"database\":{\"primary\":\"tcp://10.0.0.4\",\"ttl\":9}}");
 	turn(&stage);
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 		cr_expect_str_eq(say_with(&stage, questions[i].name, questions[i].type,
 					 questions[i].unknown, 0),
 			questions[i].answer, "%s", questions[i].name);
@@ -202,7 +203,7 @@ Test(zone_answer, the_labels_of_srv_records_are_not_denied)
 	};
 	struct stage stage;
 	open_stage(&stage, 100);
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 		cr_expect_str_eq(
 			say_with(&stage, questions[i].name, ns_t_a, questions[i].unknown, 0),
 			questions[i].answer, "%s", questions[i].name);
@@ -301,7 +302,7 @@ Test(zone_answer, every_answer_from_memory_is_doubted_in_an_outage)
 	open_stage(&stage, 100);
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	registry_dispatch(stage.registry, 0);
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 		cr_expect_str_eq(say(&stage, questions[i].name, questions[i].type),
 			questions[i].answer, "%s", questions[i].name);
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/zone/facts.h"
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 TestSuite(zone_facts);
@@ -92,7 +93,7 @@ static const struct {
 
 Test(zone_facts, every_value_that_is_not_as_it_should_be_is_not_there)
 {
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
 		struct zone_facts facts;
 		char address[32] = "";
 		char rest[256] = "";

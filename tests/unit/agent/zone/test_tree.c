@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/hash.h"
 #include "lib/base/text.h"
 #include "tests/support/registry_client.h"
@@ -217,7 +218,7 @@ Test(zone_tree, a_label_and_a_name_have_the_lengths_of_dns)
 Test(zone_tree, each_child_is_found_by_its_name_alone_in_any_case)
 {
 	static const char *const names[] = { "Cc", "bb", "ba", "b", "c", "d-", "d0", "da", "A" };
-	const size_t count = sizeof(names) / sizeof(names[0]);
+	const size_t count = ARRAY_LEN(names);
 	struct stage stage;
 	open_stage(&stage, 100);
 	for (size_t i = 0; i < count; i++) {
@@ -385,7 +386,7 @@ Test(zone_tree, a_domain_has_any_number_of_labels)
 	} domains[] = { { "org", 5 }, { "web.z.org", 3 }, { "a.web.z.org", 1 } };
 	struct stage stage;
 	open_stage(&stage, 100);
-	for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(domains); i++) {
 		zone_tree_destroy(stage.tree);
 		stage.tree = zone_tree_create(
 			stage.registry, domains[i].domain, 100, on_settled, &stage);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/zone/zones.h"
+#include "lib/base/array.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
@@ -155,7 +156,7 @@ Test(zones, a_question_belongs_to_the_longest_domain_that_it_is_in)
 		const struct zone_options turned[] = { options[1], options[0] };
 		zones_set(stage.zones, order ? turned : options, 2);
 		cache_stage_turn(&stage.cache);
-		for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 			cr_expect_str_eq(ask(&stage, questions[i].name, ns_t_a, NULL),
 				questions[i].answer, "%s", questions[i].name);
 		}
@@ -285,7 +286,7 @@ Test(zones, an_address_leads_to_a_host_of_any_domain)
 	open_with(&stage, 0);
 	memory_put(stage.cache.registry, "//org/z/far", HOST("254.254.254.254"));
 	cache_stage_turn(&stage.cache);
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
 		cr_expect_str_eq(ask(&stage, questions[i].name, questions[i].type, NULL),
 			questions[i].answer, "%s", questions[i].name);
 	}
@@ -307,7 +308,7 @@ Test(zones, a_reverse_name_without_an_address_is_a_name_like_any_other)
 	open_stage(&stage, 0);
 	set_domains(&stage, "z.org", "10.in-addr.arpa");
 	cache_stage_turn(&stage.cache);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		cr_expect_str_eq(
 			ask(&stage, names[i], ns_t_ptr, NULL), "10.in-addr.arpa 3", "%s", names[i]);
 	}

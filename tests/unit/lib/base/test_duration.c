@@ -2,6 +2,7 @@
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 
+#include "lib/base/array.h"
 #include "lib/base/duration.h"
 
 struct row {
@@ -18,7 +19,7 @@ ParameterizedTestParameters(duration, is_a_whole_number_and_its_unit)
 		{ "1 s", -1 }, { "1s ", -1 }, { "1S", -1 }, { "1w", -1 }, { "1h30m", -1 },
 		{ "0x10s", -1 }, { "9223372036854775808ms", -1 }, { "9223372036854775807d", -1 },
 		{ "99999999999999999999s", -1 } };
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, duration, is_a_whole_number_and_its_unit)
@@ -34,7 +35,7 @@ ParameterizedTestParameters(duration, is_written_in_the_largest_unit_without_a_f
 	static struct row rows[] = { { "0s", 0 }, { "1ms", 1 }, { "1500ms", 1500 },
 		{ "90s", 90000 }, { "36h", 129600000 }, { "2d", 172800000 },
 		{ "9223372036854775807ms", INT64_MAX } };
-	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct row, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct row *row, duration, is_written_in_the_largest_unit_without_a_fraction)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/err.h"
 
 TestSuite(err);
@@ -85,7 +86,7 @@ Test(err, names_and_statuses_are_those_of_the_contract)
 		{ BERTH_FAILED, "Failed", 500, 1 },
 		{ BERTH_AGENT_UNAVAILABLE, "AgentUnavailable", 503, 4 },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_assert_str_eq(berth_error_name(rows[i].code), rows[i].name);
 		cr_assert_eq(berth_error_from_name(rows[i].name), rows[i].code);
 		cr_assert_eq(

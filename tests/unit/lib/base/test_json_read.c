@@ -1,3 +1,4 @@
+#include "lib/base/array.h"
 #include "lib/base/json_read.h"
 
 #include <criterion/criterion.h>
@@ -36,7 +37,7 @@ static const struct {
 Test(json_read, documents_are_read_as_jansson_reads_them)
 {
 	json_set_alloc_funcs(allocate, free);
-	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(documents); i++) {
 		const char *text = documents[i].text;
 		calls = 0;
 		json_t *wanted = json_loads(text, JSON_DECODE_ANY, NULL);

@@ -1,3 +1,4 @@
+#include "lib/base/array.h"
 #include "lib/base/json_wide.h"
 
 #include <criterion/criterion.h>
@@ -35,7 +36,7 @@ Test(json_wide, numbers_that_do_not_fit_become_the_nearest_that_do)
 		{ "{\"a\\\"-1e309\" : \"\\\\\", \"b\":1e309}",
 			"{\"a\\\"-1e309\" : \"\\\\\", \"b\":" LARGEST "}" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		json_t *wanted = json_loads(rows[i].wanted, JSON_DECODE_ANY, NULL);
 		json_t *found = read_text(rows[i].text, NULL);
 		cr_assert_not_null(wanted);
@@ -75,7 +76,7 @@ Test(json_wide, invalid_documents_stay_invalid)
 	static const char *const texts[] = { "[", "[1e309", "[1e309,]", "[1e309,-]", "[1e309,1.]",
 		"[1e309,01]", "[1e309,1e]", "[1e309,\"a", "[1e309,\"a\\", "[1e309.5]",
 		"[1e309e1]" };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		json_error_t error;
 		cr_expect_null(read_text(texts[i], &error), "%s", texts[i]);
 		cr_expect_eq(json_error_code(&error) == json_error_numeric_overflow, false, "%s",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
@@ -41,7 +42,7 @@ ParameterizedTestParameters(path, accepts)
 		{ "/" X63 },
 		{ "/a/" X63 "/b" },
 	};
-	return cr_make_param_array(struct valid, paths, sizeof(paths) / sizeof(paths[0]));
+	return cr_make_param_array(struct valid, paths, ARRAY_LEN(paths));
 }
 
 ParameterizedTest(struct valid *valid, path, accepts)
@@ -83,8 +84,7 @@ ParameterizedTestParameters(path, rejects_and_says_why)
 		{ "/a\\b", 0, "holds a character" },
 		{ "/" X63 "x", 0, "is too long" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, path, rejects_and_says_why)
@@ -175,7 +175,7 @@ Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
 		  "b",
 			false },
 	};
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		size_t len = strlen(paths[i].path);
 		cr_expect_eq(path_foreign_check(paths[i].path, len, NULL) == 0, paths[i].is_valid,
 			"%zu", i);
@@ -213,7 +213,7 @@ Test(path, joins_below_the_root_and_below_others)
 Test(path, join_refuses_what_is_no_element)
 {
 	static const char *const bad[] = { "", "..", "a/b", "/a", "A", "-" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char path[32] = "untouched";
 		struct err err = ERR_INIT;
 		cr_assert_eq(
@@ -258,7 +258,7 @@ ParameterizedTestParameters(path, knows_parent_name_and_depth)
 		{ "/users/joe", 6, "joe", 2 },
 		{ "/a/b/c/d", 6, "d", 4 },
 	};
-	return cr_make_param_array(struct family, families, sizeof(families) / sizeof(families[0]));
+	return cr_make_param_array(struct family, families, ARRAY_LEN(families));
 }
 
 ParameterizedTest(struct family *family, path, knows_parent_name_and_depth)
@@ -287,7 +287,7 @@ Test(path, a_dns_name_has_the_elements_from_the_last_to_the_first)
 	cr_assert_str_eq(name, "web.joe.users.berth");
 	cr_assert(path_dns_name(name, "/", "berth"));
 	cr_assert_str_eq(name, "berth");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char path[512] = "/";
 		char domain[512] = "";
 		memset(path + 1, 'a', rows[i].bytes);

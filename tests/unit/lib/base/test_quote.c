@@ -2,6 +2,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/quote.h"
 
 TestSuite(quote);
@@ -31,8 +32,7 @@ ParameterizedTestParameters(quote, escapes)
 			5, "\"\\xc2\\x9b31m\"" },       /* a terminal's control sequence */
 		{ "\u202e", 3, "\"\\xe2\\x80\\xae\"" }, /* text runs backwards */
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, quote, escapes)

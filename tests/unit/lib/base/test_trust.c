@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/trust.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
@@ -100,7 +101,7 @@ Test(trust, root_and_the_agents_user_are_trusted_and_no_other)
 		{ 1, 0, "it belongs to user 1, and not to root" },
 		{ 1, 4712, "it belongs to user 1, and not to root or the agent's user 4712" },
 		{ 4712, 1, "it belongs to user 4712, and not to root or the agent's user 1" } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct err err = ERR_INIT;
 		const struct trust_rule rule = { .user = cases[i].user };
 		const struct stat status = { .st_mode = S_IFREG | 0600, .st_uid = cases[i].owner };

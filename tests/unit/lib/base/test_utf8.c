@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/utf8.h"
 
 /*
@@ -91,7 +92,7 @@ ParameterizedTestParameters(utf8, a_copy_is_valid_whatever_is_copied)
 		{ "aé", 3, 1, "aé" },
 		{ "\xed\xa0\x80", 3, 1, "???" },
 	};
-	return cr_make_param_array(struct copy, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct copy, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct copy *row, utf8, a_copy_is_valid_whatever_is_copied)

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "lib/peer/stream.h"
 #include "tests/support/failing.h"
@@ -300,7 +301,7 @@ Test(client, a_call_that_fails_has_a_reason_and_one_that_can_be_repeated_is)
 		{ "receive", ECONNRESET, BERTH_AGENT_UNAVAILABLE, "before its answer", false },
 		{ "receive", EIO, BERTH_FAILED, "cannot read", false },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct berth_failure failure = { 0 };
 		server_start(rows[i].never_connects ? &steps[3] : steps);
 		struct berth *berth = open_client(PATIENT_MS);
@@ -353,7 +354,7 @@ Test(client, an_agents_refusal_without_a_name_has_that_of_its_status)
 		{ "500", "{\"title\":\"Failed\"}", BERTH_FAILED, "answered: Failed" },
 		{ "304", "", BERTH_TIMEOUT, "nothing has changed" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char answer[256];
 		const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, answer },
 			{ END, NULL } };
@@ -617,7 +618,7 @@ Test(client, a_stream_that_is_none_is_lost)
 		"2d\r\n42\n{\"type\":\"UPDATED\",\"path\":\"/\",\"sequence\":1}\r\n0\r\n\r\n",
 		"HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n",
 	};
-	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
 		const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
 			{ SEND, answers[i] }, { END, NULL } };
 		seen.types[0] = '\0';

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scripted_agent.h"
@@ -146,7 +147,7 @@ static struct call calls[] = {
 	{ "withdraw", call_withdraw, 0 },
 };
 
-enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+enum { CALLS = ARRAY_LEN(calls) };
 
 static int make_call(void *context)
 {
@@ -238,7 +239,7 @@ Test(control, a_name_that_no_configuration_could_give_is_not_sent)
 	struct berth *berth = NULL;
 	memset(too_long, 'a', 1024 - strlen("/v1/agent/components//undamp"));
 	cr_assert_eq(berth_open(&berth, "/nowhere/at/all", NULL, &failure), 0);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *name = names[i];
 		cr_expect_eq(berth_undamp(berth, name, &failure), BERTH_PATH_NOT_FOUND);
 		cr_expect_not_null(strstr(failure.message, "no component named"));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scripted_agent.h"
@@ -180,7 +181,7 @@ static const struct {
 	{ "an empty answer", "", call_records },
 };
 
-enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+enum { CALLS = ARRAY_LEN(calls) };
 
 static int make_call(void *context)
 {
@@ -228,7 +229,7 @@ Test(lookup, an_answer_of_another_form_is_a_failure)
 	struct berth *berth = NULL;
 	let_it_answer("7", "7");
 	cr_assert_eq(berth_open(&berth, scripted_agent_path(), NULL, NULL), 0);
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		struct berth_paths paths;
 		struct berth_stat stat;
 		struct berth_endpoints found;
@@ -284,7 +285,7 @@ static int follow(void *context)
 	}
 	bool told = code == 0 ? berth_watch_trouble(watch, NULL) < 0 : *failure.message != '\0';
 	berth_close(berth);
-	for (size_t i = 0; code == 0 && i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; code == 0 && i < ARRAY_LEN(good); i++) {
 		if (strcmp(seen.types, good[i]) == 0) {
 			return !told ? FAILING_WRONG : i == 0 ? 0 : BERTH_FAILED;
 		}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/shared/map.h"
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
@@ -416,7 +417,7 @@ STAGED(a_look_up_that_is_kept_is_asked_for_again_only_where_memory_may_help)
 	map_destroy(stage->map);
 	stage->map = NULL;
 	stage->body = "[]";
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct berth_lookup *lookup = NULL;
 		stage->without_map = rows[i].status;
 		for (int turn = 0; turn < 3; turn++) {

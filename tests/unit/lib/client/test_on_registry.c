@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
@@ -293,7 +294,7 @@ STAGED(records_are_found_by_each_criterion)
 	bind(stage, "/t/c",
 		RECORD(",\"yarn:id\":\"c\",\"yarn:persistence\":\"container\"" SERVES(
 			"http://x/other", "h2", "82")));
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		static const char *const all[] = { "/s/a", "/s/b", "/t/c" };
 		char found[64] = "";
 		int code = berth_find(stage->berth, &rows[i].criteria, on_progress, &visited,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/client/handle.h"
 #include "tests/support/failing.h"
 #include "tests/support/memory_backend.h"
@@ -179,7 +180,7 @@ STAGED(a_watch_says_whether_the_registry_is_away_or_refuses_the_handle)
 	};
 	struct berth_watch *watch;
 	cr_assert_eq(berth_watch(stage->berth, "/a", true, on_event, NULL, &watch, NULL), 0);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		stage->failure.message[0] = '\0';
 		memory_set_state(stage->berth->registry, rows[i].state);
 		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/berth.h"
 #include "lib/client/open.h"
 #include "tests/support/scratch.h"
@@ -219,7 +220,7 @@ STAGED(the_agent_is_found_by_an_argument_or_by_the_environment)
 	setenv("BERTH_SHARED", "off", 1);
 	setenv("BERTH_SOCKET", stage->listener.address.sun_path, 1);
 	const char *const arguments[] = { NULL, "", stage->listener.address.sun_path, url };
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(arguments); i++) {
 		struct berth *berth;
 		struct berth_answer answer;
 		cr_assert_eq(berth_open_agent(&berth, arguments[i], &stage->failure), 0);
@@ -430,7 +431,7 @@ STAGED(writes_are_refused_on_an_agent)
 	berth_purge(berth, &purge, NULL, NULL, &failures[4]);
 	berth_add_write_accessor(berth, "joe", "secret", &failures[5]);
 	berth_clear_write_accessors(berth, &failures[6]);
-	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
 		cr_expect_eq(failures[i].code, BERTH_FAILED, "call %zu", i);
 		cr_expect_not_null(strstr(failures[i].message, "is for a registry"), "call %zu: %s",
 			i, failures[i].message);

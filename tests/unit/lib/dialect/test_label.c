@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/dialect/label.h"
 
@@ -39,7 +40,7 @@ static const struct row rows[] = {
 
 Test(label, every_name_has_one_and_comes_back)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char label[DIALECT_LABEL_SIZE];
 		char name[DIALECT_LABEL_SIZE];
 		dialect_label(label, rows[i].name);
@@ -97,7 +98,7 @@ Test(label, an_invalid_names_label_counts_as_none)
 	static const char *const wrong[] = { "", "-a", "a-", "A", "a---2", "a---", "a---zz",
 		"a---2D", "a---61", "a---2db---5fc-", "a----b", "x---61", "x---78a", "a---00",
 		"a.b", "a---2d2---5fb-c---2d-d" };
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		char name[DIALECT_LABEL_SIZE] = "untouched";
 		cr_assert_not(dialect_label_name(name, wrong[i]), "%s: %s", wrong[i], name);
 		cr_assert_str_eq(name, "untouched");

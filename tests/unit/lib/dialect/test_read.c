@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/read.h"
 #include "tests/support/failing.h"
@@ -302,7 +303,7 @@ static void check_unreadable(const struct row *row)
 
 Test(dialect_read, each_scheme_gives_its_record_byte_by_byte)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (rows[i].record) {
 			check_readable(&rows[i]);
 		} else {
@@ -362,7 +363,7 @@ Test(dialect_read, an_api_that_is_too_long_is_the_services_name)
 		int bytes;
 		bool is_kept;
 	} names[] = { { LIMIT_API_BYTES, true }, { LIMIT_API_BYTES + 1, false } };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct row row = { DIALECT_CURATOR, "n", NULL, NULL, NULL, NULL };
 		struct err err = ERR_INIT;
 		char *data = NULL;
@@ -390,7 +391,7 @@ static int read_again(void *context)
 /* A group's data that cannot be read count as absent, for lack of memory, too. */
 Test(dialect_read, without_memory_no_record_is_read_in_part)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (rows[i].record && !rows[i].group) {
 			failing_check_memory(rows[i].data, read_again, (void *)&rows[i]);
 		}

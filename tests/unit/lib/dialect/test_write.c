@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/dialect.h"
 #include "tests/support/failing.h"
@@ -135,12 +136,12 @@ Test(write, registrar_never_writes_what_ends_binder)
 	static const char *const addresses[] = { "", "::1", "host.example", "10.0.0", "null" };
 	static const int ports[] = { 0, -1, 65536 };
 	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
-	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
 		instance.address = addresses[i];
 		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	}
 	instance.address = "10.0.0.1";
-	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ports); i++) {
 		const int some[] = { 80, ports[i], 80 };
 		instance.ports = some;
 		instance.port_count = 2;
@@ -257,7 +258,7 @@ Test(write, nerve_in_a_name_is_base64_of_each_length)
 		{ "web-~?", "//group/base64_60_" NERVE_START "1-PyJ9_" },
 		{ "web-123", "//group/base64_64_" NERVE_START "0xMjMifQ==_" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct dialect_instance instance = instance_of(DIALECT_NERVE);
 		char *data = NULL;
 		instance.instance_id = rows[i].id;
@@ -294,7 +295,7 @@ Test(write, without_a_port_there_is_no_member)
 {
 	static const enum dialect_type types[] = { DIALECT_SERVERSET, DIALECT_CURATOR,
 		DIALECT_SPRING, DIALECT_NERVE };
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		struct dialect_instance instance = instance_of(types[i]);
 		instance.endpoint.port = 0;
 		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
@@ -331,7 +332,7 @@ Test(write, a_domain_has_a_length)
 		int code;
 	} domains[] = { { 0, BERTH_INVALID_PATHNAME }, { 1, 0 }, { 253, 0 },
 		{ 254, BERTH_INVALID_PATHNAME } };
-	for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(domains); i++) {
 		struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
 		struct dialect_nodes nodes = { 0 };
 		struct err err = ERR_INIT;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/http/field.h"
 
 Test(http_field, accept_chooses_a_media_type)
@@ -23,7 +24,7 @@ Test(http_field, accept_chooses_a_media_type)
 		{ "text/plainer", false, false },
 		{ "", false, false },
 	};
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 		cr_expect_eq(http_accepts(fields[i].field, "text/plain", false), fields[i].exact,
 			"%zu", i);
 		cr_expect_eq(
@@ -48,7 +49,7 @@ Test(http_field, tags_compare_weakly_or_strongly)
 		{ "a", false, false },
 		{ "\"b\" , W/\"a\"", true, false },
 	};
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 		cr_expect_eq(
 			http_tag_matches(fields[i].field, "\"a\"", true), fields[i].weak, "%zu", i);
 		cr_expect_eq(http_tag_matches(fields[i].field, "\"a\"", false), fields[i].strong,
@@ -108,7 +109,7 @@ Test(http_field, blanks_around_a_value_are_trimmed)
 		const char *text;
 		const char *trimmed;
 	} rows[] = { { "", "" }, { " \t ", "" }, { "a", "a" }, { " a b\t", "a b" }, { "a ", "a" } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const char *text = rows[i].text;
 		size_t len = strlen(text);
 		http_trim(&text, &len);
@@ -138,7 +139,7 @@ Test(http_field, lists_are_read_to_their_ends)
 {
 	static const char *const fields[] = { "", ",", "text/plain;a", "text/plain;q=0", "\"a\"",
 		"W/", "x=\"\\", "wait", "wait=", "max-age=", "a, " };
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 		char *field = strdup(fields[i]);
 		cr_expect_eq(http_accepts(field, "text/plain", true), i == 2);
 		cr_expect_eq(http_tag_matches(field, "\"a\"", true), i == 4);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/lib/http/reading.h"
 
 struct reading {
@@ -34,7 +35,7 @@ static void check(const struct reading *reading)
 }
 
 #define CHECK_ALL(table)                                                                           \
-	for (size_t i = 0; i < sizeof(table) / sizeof((table)[0]); i++) {                          \
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {                                            \
 		check(&(table)[i]);                                                                \
 	}
 
@@ -253,7 +254,7 @@ Test(http_reader, keeps_the_fields_that_are_asked_for)
 		cr_assert(http_reader_has_head(&reader));
 		cr_assert_str_eq(http_reader_method(&reader), "GET");
 		cr_assert_str_eq(http_reader_target(&reader), "/x");
-		for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 			const char *value = http_reader_field(&reader, fields[i].field);
 			cr_assert(fields[i].value ? value && strcmp(value, fields[i].value) == 0
 						  : !value,
@@ -298,7 +299,7 @@ Test(http_reader, a_length_beyond_all_numbers_is_the_largest)
 		{ "9223372036854775810", INT64_MAX },
 		{ "18446744073709551617", INT64_MAX },
 	};
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
 		char text[100];
 		snprintf(text, sizeof(text), POST "Content-Length: %s\r\n\r\n", lengths[i].digits);
 		struct http_reader reader;
@@ -395,7 +396,7 @@ Test(http_reader, names_of_fields_differ_by_letters_alone)
 		{ "If-None-Matchx: x", false },
 		{ "If-None-Matc: x", false },
 	};
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		char head[200];
 		int len = snprintf(head, sizeof(head), GET "%s\r\n\r\n", lines[i].line);
 		struct http_reader reader;
@@ -421,7 +422,7 @@ Test(http_reader, says_why_a_line_is_no_field)
 		{ " x: y", no_field },
 		{ "Accept: \x01", "a field of its head holds a control character" },
 	};
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		char head[200];
 		int len = snprintf(head, sizeof(head), GET "%s\r\n\r\n", lines[i].line);
 		struct http_reader reader;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/unit/lib/http/reading.h"
 
@@ -50,7 +51,7 @@ Test(http_reader, bounds_every_line)
 		{ CHUNKED "0\r\nX: ", 4096 - 5 - 1, "\r\n\r\n", 431 },
 		{ CHUNKED "0\r\nX: ", 4096 - 5 + 1, "\r\n\r\n", 431 },
 	};
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		cr_expect_eq(
 			events_of_filled(lines[i].begin, lines[i].fill, lines[i].end, HTTP_REQUEST),
 			lines[i].status, "%zu", i);

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/http/target.h"
 
 /* Bytes are looked at in groups: each byte at each place of a group, and behind the last one. */
@@ -74,7 +75,7 @@ Test(http_target, a_host_is_a_name_or_an_address_in_brackets_with_a_port)
 		{ "[1z]", false, false },
 		{ "[1 ]", false, false },
 	};
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		const struct authority *row = &table[i];
 		size_t len = strlen(row->text);
 		for (const char *next = behind; *next; next++) {
@@ -165,7 +166,7 @@ Test(http_target, a_target_has_one_of_four_forms_that_fits_the_method)
 		{ "GET", " ://a5678", false },
 		{ "GET", "\x7f://a", false },
 	};
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		const struct target *row = &table[i];
 		size_t method_len = strlen(row->method);
 		size_t len = strlen(row->text);

@@ -2,6 +2,7 @@
  * Requests to an agent. The test is the agent: each connection is a pair of sockets, and the next
  * answer is sent as soon as a request is complete.
  */
+#include "lib/base/array.h"
 #include "lib/peer/client.h"
 
 #include <criterion/criterion.h>
@@ -206,7 +207,7 @@ static void end(struct stage *stage)
 	do {                                                                                       \
 		static const struct step steps[] = { __VA_ARGS__ };                                \
 		agent.steps = steps;                                                               \
-		agent.step_count = sizeof(steps) / sizeof(steps[0]);                               \
+		agent.step_count = ARRAY_LEN(steps);                                               \
 		agent.requests = 0;                                                                \
 	} while (0)
 
@@ -265,7 +266,7 @@ CLIENT_TEST(a_request_has_the_fields_that_it_needs)
 			"Content-Type: application/json\r\nContent-Length: 3\r\n\r\n[1]" },
 	};
 	ANSWER(STAYS(OK), STAYS(OK), STAYS(OK), STAYS(OK), STAYS(OK));
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_eq(call_for(stage, &rows[i].request), 0, "%s", stage->err.msg);
 		cr_expect_str_eq(agent.request, rows[i].text);
 	}
@@ -398,7 +399,7 @@ CLIENT_TEST(a_problem_is_named_by_its_title_or_its_status)
 			"the agent answered: NoRecord" },
 		{ 404, "{\"detail\":\"why\"}", BERTH_PATH_NOT_FOUND, "why" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		buffer_clear(&stage->problem);
 		buffer_append_text(&stage->problem, rows[i].body);
 		err_clear(&stage->err);

@@ -1,4 +1,5 @@
 /* One event stream from an agent, which the test is: it connects, flows, breaks and comes back. */
+#include "lib/base/array.h"
 #include "lib/peer/stream.h"
 
 #include <criterion/criterion.h>
@@ -205,7 +206,7 @@ Test(peer_stream, the_pause_doubles_up_to_a_bound)
 {
 	static const int64_t pauses_ms[] = { 100, 100, 200, 400, 800, 1600, 3200, 6400, 12800,
 		15000, 15000 };
-	for (unsigned i = 0; i < sizeof(pauses_ms) / sizeof(pauses_ms[0]); i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(pauses_ms); i++) {
 		cr_expect_eq(client_backoff_ms(i, 0), pauses_ms[i] / 2, "%u", i);
 		cr_expect_eq(client_backoff_ms(i, 1), pauses_ms[i], "%u", i);
 		cr_expect_eq(client_backoff_ms(i, 0.5), pauses_ms[i] * 3 / 4, "%u", i);
@@ -294,7 +295,7 @@ STREAM_TEST(the_agent_says_how_long_it_may_be_silent)
 	} rows[] = { { "2", 10000 }, { "0.5", 2500 }, { "86399", 431995000 } };
 	connect_stream(stage);
 	say(stage, HEAD);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char event[128];
 		snprintf(event, sizeof(event),
 			"{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":%s}",
@@ -508,7 +509,7 @@ STREAM_TEST(bytes_that_are_no_events_break_the_stream)
 		{ "3\nabc", "is not an event" },
 		{ "10\n{\"type\":1}", "is not an event" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		flow(stage);
 		cr_expect_eq(code(stage), 0);
 		say_chunk(stage, rows[i].bytes);
@@ -517,7 +518,7 @@ STREAM_TEST(bytes_that_are_no_events_break_the_stream)
 	}
 	/* These may still become events. */
 	static const char *const parts[] = { "0", "000000002", "134217728\n", "134217728\n{" };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		flow(stage);
 		say_chunk(stage, parts[i]);
 		dispatch(stage);

@@ -1,5 +1,6 @@
 /* LINK: lib/program/memory.o */
 /* Memory, or the end of the program: what it says, and how much room there is. */
+#include "lib/base/array.h"
 #include "lib/program/memory.h"
 
 #include <criterion/criterion.h>
@@ -78,7 +79,7 @@ Test(memory, without_it_the_program_says_so_and_ends)
 		void (*work)(void);
 	} works[] = { { "must", must }, { "zeroed", take_zeroed }, { "text", take_text },
 		{ "json", make_json }, { "buffer", fill_buffer } };
-	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(works); i++) {
 		int status;
 		const char *words = last_words(works[i].work, &status);
 		cr_expect_str_eq(

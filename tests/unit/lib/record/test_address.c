@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/quote.h"
 #include "lib/record/record.h"
 
@@ -44,8 +45,7 @@ ParameterizedTestParameters(record_address, text_and_object_are_inverse)
 			"{\"hostname\":\"::1\",\"port\":\"2181\",\"path\":\"/\"}" },
 		{ "x-pigeon", "loft 3", "{\"address\":\"loft 3\"}" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, record_address, text_and_object_are_inverse)
@@ -92,8 +92,7 @@ ParameterizedTestParameters(record_address, refuses_text)
 		{ "x-", "a", "address type \"x-\" is not known; allowed are uri, hostname" },
 		{ "pigeon", "a", "address type \"pigeon\" is not known" },
 	};
-	return cr_make_param_array(
-		struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(struct example, examples, ARRAY_LEN(examples));
 }
 
 ParameterizedTest(struct example *example, record_address, refuses_text)
@@ -182,7 +181,7 @@ ParameterizedTestParameters(record_address, keys_and_values_are_checked_on_write
 		{ "x-pigeon", "[{\"loft\":[]}]",
 			"loft of address 1 of external endpoint 1 is an array" },
 	};
-	return cr_make_param_array(struct written, rows, sizeof(rows) / sizeof(rows[0]));
+	return cr_make_param_array(struct written, rows, ARRAY_LEN(rows));
 }
 
 ParameterizedTest(struct written *row, record_address, keys_and_values_are_checked_on_write)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/record/record.h"
 
@@ -158,7 +159,7 @@ Test(record_check, each_limit_holds_exactly)
 			"service record has 131073 bytes; at most 131072 are allowed" },
 		{ with_depth, 32, "deeper than the 32 levels allowed" },
 	};
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		for (size_t amount = limits[i].limit - 1; amount <= limits[i].limit; amount++) {
 			struct record *record = limits[i].make(amount);
 			char *text = NULL;

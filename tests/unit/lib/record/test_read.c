@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
 #include "tests/unit/lib/record/record_text.h"
@@ -39,7 +40,7 @@ Test(record, wrong_type_is_invalid)
 		"{\"was\":\"JSONServiceRecord\"}",
 		"[\"JSONServiceRecord\"]",
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		expect_refusal(BERTH_INVALID_RECORD, texts[i], strlen(texts[i]), "must be");
 	}
 }
@@ -68,7 +69,7 @@ Test(record, endpoint_with_either_spelling_of_protocol)
 		"\"protocol\":\"REST\",\"protocolType\":null}]}",
 		"\"protocol\":\"REST\",\"protocolType\":\"other\"}]}",
 	};
-	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
 		char text[300];
 		snprintf(text, sizeof(text), "%s%s", head, tails[i]);
 		struct record *record = read_record(text);
@@ -105,7 +106,7 @@ Test(record, null_attributes_are_refused_and_not_written)
 {
 	static const char *const nulls[] = { HEAD "\"a\":null}", HEAD "\"yarn:id\":null}",
 		HEAD "\"yarn:persistence\":null,\"external\":[]}" };
-	for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(nulls); i++) {
 		expect_refusal(BERTH_INVALID_RECORD, nulls[i], strlen(nulls[i]), "is null");
 	}
 	expect_rewritten(HEAD "\"b\":{\"c\":null},\"external\":[],\"internal\":[]}",
@@ -163,7 +164,7 @@ Test(record, an_endpoint_without_addresses_is_refused)
 {
 	static const char *const texts[] = { HEAD "\"external\":[" ENDPOINT_HEAD "null}]}",
 		HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":\"p\"}]}" };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		expect_refusal(
 			BERTH_INVALID_RECORD, texts[i], strlen(texts[i]), "has no addresses");
 	}
@@ -231,7 +232,7 @@ Test(record, text_behind_the_object_is_ignored)
 	static const char *const behind[] = { "", " \r\n\t", "x", " }", ",{\"type\":\"x\"}", "]",
 		"\"" };
 	char text[512];
-	for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(behind); i++) {
 		snprintf(text, sizeof(text), "%s%s", HTTPD, behind[i]);
 		expect_rewritten(text, HTTPD);
 	}
@@ -253,7 +254,7 @@ Test(record, a_byte_order_mark_is_refused)
 Test(record, a_mistake_before_the_object_is_kept_and_refused)
 {
 	static const char *const before[] = { "}", "x}", " ]", "\"}\"" };
-	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(before); i++) {
 		char text[512];
 		size_t len = (size_t)snprintf(text, sizeof(text), "%s%s", before[i], HTTPD);
 		size_t trimmed = len;
@@ -276,7 +277,7 @@ Test(record, escapes_that_no_text_can_hold_are_replaced)
 		{ "\\\\u0000", "\\u0000" },
 		{ "\\u0041\\n", "A\n" },
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		char text[256];
 		snprintf(text, sizeof(text), HEAD "\"yarn:id\":\"%s\",\"%s\":1}", texts[i][0],
 			texts[i][0]);
@@ -388,7 +389,7 @@ ParameterizedTestParameters(record, wrong_shapes)
 		{ HEAD "\"internal\":[" ENDPOINT_HEAD "[[\"a\",\"b\"]]}]}",
 			"address 1 of internal endpoint 1 is an array" },
 	};
-	return cr_make_param_array(struct shape, shapes, sizeof(shapes) / sizeof(shapes[0]));
+	return cr_make_param_array(struct shape, shapes, ARRAY_LEN(shapes));
 }
 
 ParameterizedTest(struct shape *shape, record, wrong_shapes)
@@ -416,7 +417,7 @@ ParameterizedTestParameters(record, hostile_bytes)
 		{ HEAD "\"a\":NaN}", 0 },
 		{ HEAD "\"a\":01}", 0 },
 	};
-	return cr_make_param_array(struct hostile, inputs, sizeof(inputs) / sizeof(inputs[0]));
+	return cr_make_param_array(struct hostile, inputs, ARRAY_LEN(inputs));
 }
 
 ParameterizedTest(struct hostile *input, record, hostile_bytes)
@@ -517,7 +518,7 @@ Test(record, too_large_numbers_hide_no_other_mistake)
 	static const char *const texts[] = { HEAD "\"a\":1e400,}", HEAD "\"a\":1e400e}",
 		HEAD "\"a\":1e400,\"b\":01}", HEAD "\"a\":1e400,\"b\":\"",
 		HEAD "\"a\":1e400,\"b\":\"\\", HEAD "\"a\":1e400,\"b\":--1}" };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		expect_refusal(BERTH_INVALID_RECORD, texts[i], strlen(texts[i]), "line 1");
 	}
 }

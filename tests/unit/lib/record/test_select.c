@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/record/select.h"
 
 TestSuite(select);
@@ -28,7 +29,7 @@ Test(select, all_lines_must_hold_and_values_are_compared_as_text)
 		{ "eq=a=b\n", true }, { "track=canary\nshard=2\n", true },
 		{ "track=canary\nshard=3\n", false } };
 	struct record *record = make();
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_eq(select_takes(rows[i].selection, record), rows[i].takes, "%s",
 			rows[i].selection ? rows[i].selection : "NULL");
 	}

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/record/target.h"
 
 TestSuite(record_target);
@@ -65,7 +66,7 @@ static const struct row rows[] = {
 
 Test(record_target, every_type_names_what_it_names)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct row *row = &rows[i];
 		json_t *address = json_loads(row->address, 0, NULL);
 		struct record_target target = { "untouched", 7 };

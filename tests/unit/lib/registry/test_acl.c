@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/acl.h"
 #include "lib/registry/digest.h"
 #include "tests/support/failing.h"
@@ -75,7 +76,7 @@ Test(registry_digest, pads_every_length_right)
 		{ 62, "bqUvG0kh8XF9FXbJtNgRC3Yf5Tw=" },
 		{ 126, "7KBcpCgxspzCduUwVPlPTiRPS64=" },
 	};
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		memset(password, 'x', known[i].len);
 		password[known[i].len] = '\0';
 		cr_assert_eq(registry_digest(digest, "u", password), 0);
@@ -129,7 +130,7 @@ Test(registry_acl, an_owner_gets_what_a_user_has_in_a_home)
 	struct registry_acl_policy policy;
 	const struct registry_options options = secure_options();
 	init(&policy, &options);
-	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		struct err err = ERR_INIT;
 		cr_assert_eq(registry_acl_check_owner(&policy, owners[i][0], &err), 0);
 		const char *text = text_of_home(&policy, "/users/joe", owners[i][0]);
@@ -147,7 +148,7 @@ Test(registry_acl, an_owner_who_would_get_no_rights_is_refused)
 	options.system_accounts = "";
 	options.realm = "";
 	init(&policy, &options);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err err = ERR_INIT;
 		cr_assert_neq(registry_acl_check_owner(&policy, bad[i], &err), 0, "%s", bad[i]);
 	}
@@ -207,7 +208,7 @@ Test(registry_acl, malformed_accounts_are_refused)
 {
 	static const char *const malformed[] = { "yarn", ":yarn", "sasl:", "sasl:a,,b" };
 	char *warning = NULL;
-	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(malformed); i++) {
 		struct registry_acl_policy policy = { 0 };
 		struct err err = ERR_INIT;
 		struct registry_options options = secure_options();
@@ -234,7 +235,7 @@ static const char *write_file(const char *text, size_t len, mode_t mode)
 Test(registry_auth_file, holds_one_line_with_user_and_password)
 {
 	static const char *const good[] = { "joe:secret", "joe:secret\n", "joe:secret\r\n" };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		struct err err = ERR_INIT;
 		char *credentials = NULL;
 		const char *file = write_file(good[i], strlen(good[i]), 0600);
@@ -248,7 +249,7 @@ Test(registry_auth_file, holds_one_line_with_user_and_password)
 Test(registry_auth_file, is_refused_when_others_may_use_it)
 {
 	static const mode_t modes[] = { 0640, 0604, 0620, 0660, 0644, 0610, 0601 };
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		struct err err = ERR_INIT;
 		char *credentials = NULL;
 		const char *file = write_file("joe:secret", 10, modes[i]);
@@ -270,7 +271,7 @@ Test(registry_auth_file, with_anything_else_is_refused_without_telling_it)
 		size_t len;
 	} bad[] = { { "", 0 }, { "secret", 6 }, { ":secret", 7 }, { "secret:", 7 },
 		{ "a:secret\nb:secret", 17 }, { "a:sec\0ret", 9 } };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err err = ERR_INIT;
 		char *credentials = NULL;
 		const char *file = write_file(bad[i].text, bad[i].len, 0600);
@@ -293,7 +294,7 @@ Test(registry_auth_file, holds_less_than_1024_bytes)
 	char text[2048] = "joe:";
 	memset(text + 4, 'x', sizeof(text) - 4);
 	static const size_t lengths[] = { 1022, 1023, 1024, 1025, 2048 };
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
 		struct err err = ERR_INIT;
 		char *credentials = NULL;
 		const char *file = write_file(text, lengths[i], 0600);
@@ -321,7 +322,7 @@ static bool lists_are_right(const struct registry_acl_policy *policy, int *ret_c
 	};
 	bool right = true;
 	*ret_code = 0;
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
 		struct registry_acl *acl = registry_acl_for(policy, nodes[i].path, nodes[i].owner);
 		right = right && (!acl || acl->count == nodes[i].entries);
 		*ret_code = acl ? *ret_code : BERTH_FAILED;

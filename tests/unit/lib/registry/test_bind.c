@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/registry/internal.h"
@@ -137,7 +138,7 @@ CONNECTED(a_step_that_the_registry_refuses_is_the_result)
 	};
 	struct answer answer = { 0 };
 	memory_put(registry, "/a", "old");
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		struct moment moment = { .operation = steps[i].operation,
 			.refusal = BERTH_NO_PATH_PERMISSIONS };
 		put_at(registry, &moment, "/a", steps[i].mode, steps[i].ephemeral, &answer);

@@ -1,4 +1,5 @@
 /* The names that a backend lists, as the children that users see. */
+#include "lib/base/array.h"
 #include "lib/registry/internal.h"
 #include "tests/support/core_stage.h"
 
@@ -9,7 +10,7 @@ CONNECTED(names_are_sorted_into_those_that_paths_can_hold_and_others)
 	struct answer answer = { 0 };
 	static const char *const names[] = { "/t/b", "/t/B", "/t/a", "/t/A", "/t/c" };
 	memory_put(registry, "/t", "");
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		memory_put(registry, names[i], "");
 	}
 	client_list(registry, "/t", &answer);

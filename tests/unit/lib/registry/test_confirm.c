@@ -1,4 +1,5 @@
 /* The age of a state: confirmations, and states that follow from another watch's. */
+#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <limits.h>
@@ -544,7 +545,7 @@ Test(registry_confirm, a_deleted_node_is_known_when_the_list_of_its_parent_canno
 {
 	static const int codes[] = { BERTH_TIMEOUT, BERTH_NO_PATH_PERMISSIONS,
 		BERTH_REGISTRY_UNAVAILABLE };
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
 		delete_below_an_unlistable_parent(codes[i], true);
 		delete_below_an_unlistable_parent(codes[i], false);
 	}

@@ -1,4 +1,5 @@
 /* Requests to the registry core, races between their steps, and its opening. */
+#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <stdio.h>
@@ -347,7 +348,7 @@ Test(registry_core, bad_options_are_refused_at_once)
 		{ .url = "zookeeper://127.0.0.1:1", .auth = "digest", .auth_file = "/nowhere" },
 		{ .url = "zookeeper://127.0.0.1:1", .secure = true },
 	};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct registry *registry = NULL;
 		struct err err = ERR_INIT;
 		cr_assert_neq(registry_open(&registry, &bad[i], &err), 0, "%zu", i);

@@ -1,4 +1,5 @@
 /* Imports on a registry in memory: what they read, hold and watch of other programs' nodes. */
+#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ IMPORTING(a_backend_that_does_not_answer_fails_each_read)
 	struct answer answer = { 0 };
 	static const char *const paths[] = { "/services", AS, AS "/b" };
 	memory_on_task(registry, time_out, NULL);
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		client_list(registry, paths[i], &answer);
 		assert_answer(&answer, "Timeout");
 		client_stat(registry, paths[i], &answer);
@@ -187,7 +188,7 @@ IMPORTING(a_member_is_not_read_without_an_answer_about_its_group)
 	memory_put(registry, GROUP "/b",
 		"{\"type\":\"load_balancer\",\"load_balancer\":{\"address\":\"10.0.0.1\"}}");
 	set_imports(registry, &import, 1);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct group_failure failure = { .code = rows[i].code };
 		memory_on_task(registry, fail_group_data, &failure);
 		client_get(registry, AS "/b", &answer);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/internal.h"
 #include "tests/support/scratch.h"
 
@@ -118,7 +119,7 @@ Test(registry_options, that_are_good_pass)
 			.secure = true,
 			.system_accounts = "sasl:a@,digest:b:c" },
 	};
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		assert_good(&good[i]);
 	}
 	unlink(file);
@@ -145,7 +146,7 @@ Test(registry_options, that_are_bad_are_named)
 				.secure = true,
 				.system_accounts = "yarn" } },
 	};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_bad(&bad[i].options, bad[i].option);
 	}
 	unlink(file);

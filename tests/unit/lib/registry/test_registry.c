@@ -1,4 +1,5 @@
 /* A registry between its user and its backend: what it passes on, either way. */
+#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <stdio.h>
@@ -237,7 +238,7 @@ Test(registry_passing, every_state_has_its_name)
 		[REGISTRY_AWAY] = "away",
 		[REGISTRY_LOST] = "lost",
 		[REGISTRY_DENIED] = "denied" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		cr_assert_str_eq(registry_state_name((enum registry_state)i), names[i]);
 	}
 }

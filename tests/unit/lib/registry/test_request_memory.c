@@ -1,4 +1,5 @@
 /* Requests without memory for them: they are not made, and leave nothing behind. */
+#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static void check(struct registry *registry, make_request *make)
 static make_request *const requests[] = { get, stat_one, delete_node, delete_tree, withdraw,
 	read_records, find, purge };
 
-enum { REQUESTS = sizeof(requests) / sizeof(requests[0]) };
+enum { REQUESTS = ARRAY_LEN(requests) };
 
 CONNECTED(none_is_made_by_half)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/search.h"
 #include "tests/support/failing.h"
 
@@ -44,7 +45,7 @@ Test(registry_search, one_endpoint_has_both_api_and_protocol)
 		{ { .api = "one", .id = "x" }, false },
 		{ { .type = "another" }, false },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		cr_assert_eq(matches(&cases[i].criteria, text), cases[i].matches, "%zu", i);
 	}
 	cr_assert_not(matches(&(struct registry_criteria){ .api = "one" }, RECORD));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/registry/url.h"
 #include "tests/support/failing.h"
@@ -48,7 +49,7 @@ Test(registry_url, the_root_is_any_path_of_zookeeper)
 {
 	static const char *const roots[] = { "/yarnRegistry", "/Prod/My App", "/a_b/...",
 		"/r\xc3\xa4ume/\xef\xbc\xa1", "/a@b,c:1", "/%2F%s", "/zookeepers" };
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
 		struct registry_url url;
 		struct err err = ERR_INIT;
 		char text[128];
@@ -125,7 +126,7 @@ Test(registry_url, every_error_says_what_is_allowed)
 		{ "zookeeper://h/zookeeper/x", "is the server's own" },
 		{ "zookeeper://u:secret@h", "auth_file" },
 	};
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		struct registry_url url;
 		struct err err = ERR_INIT;
 		cr_assert_neq(registry_url_parse(&url, wrong[i].url, &err), 0, "%s", wrong[i].url);
@@ -205,7 +206,7 @@ Test(registry_url, without_memory_it_is_not_shown_at_all)
 		{ "dir:/a/b", "dir:/a/b" },
 		{ "nonsense", "nonsense" },
 	};
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		failing_check_memory(pairs[i][0], display, pairs[i]);
 	}
 }

@@ -1,4 +1,5 @@
 /* Values: what was read of a node, shared by those who need it. */
+#include "lib/base/array.h"
 #include "lib/registry/value.h"
 
 #include <criterion/criterion.h>
@@ -138,7 +139,7 @@ Test(registry_value, a_copy_of_a_result_is_the_same_value)
 	const struct registry_value *values[] = { data_value(0, NULL, "text"),
 		data_value(BERTH_INVALID_RECORD, "odd", "x"), list_value("b", "A"),
 		list_value(NULL, NULL) };
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
 		struct registry_result result;
 		registry_value_result(values[i], "/t", &result);
 		const struct registry_value *copy = registry_value_copy(&result);

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/window.h"
 
 enum { START_MS = 1000000 };
@@ -54,7 +55,7 @@ Test(registry_window, the_next_one_is_due_at_the_next_tick)
 		int64_t after_ms;
 	} cases[] = { { 0, 10 }, { 1, 10 }, { 8, 10 }, { 9, 10 }, { 10, 20 }, { 19, 20 },
 		{ 4999, 5000 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		window.begun = cases[i].begun;
 		cr_assert_eq(registry_window_next_ms(&window), START_MS + cases[i].after_ms,
 			"after %zu", cases[i].begun);

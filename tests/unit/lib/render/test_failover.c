@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/render/failover.h"
 
 TestSuite(failover);
@@ -45,7 +46,7 @@ static void take(struct failover *failover, size_t least, const struct step *ste
 	do {                                                                                       \
 		const struct step steps[] = { __VA_ARGS__ };                                       \
 		struct failover failover = { .further = 0 };                                       \
-		take(&failover, least, steps, sizeof(steps) / sizeof(steps[0]));                   \
+		take(&failover, least, steps, ARRAY_LEN(steps));                                   \
 	} while (0)
 
 Test(failover, the_nearest_is_in_use_alone_while_it_has_enough)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/render/locality.h"
 #include "lib/render/render.h"
 
@@ -100,7 +101,7 @@ static const struct {
 
 Test(render_formats, each_keeps_what_it_can_hold_and_names_the_rest)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct render_options options = { .format = rows[i].format,
 			.name = "9-a",
 			.domain = "berth",
@@ -127,7 +128,7 @@ Test(render_formats, a_backend_is_named_where_it_has_a_name)
 {
 	static const char *const backends[][2] = { { NULL, "" }, { "", "" },
 		{ "web", "backend web\n" } };
-	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
 		const struct render_options options = { .format = RENDER_HAPROXY,
 			.backend = backends[i][0] };
 		cr_expect_str_eq(write_as(&options, ONE("")), backends[i][1]);
@@ -154,7 +155,7 @@ Test(render_formats, envoy_gets_the_addresses_of_one_cluster)
 			"left out: /a/c1 \"a:1\" is a name, and Envoy takes addresses only; "
 			"/a/c1 has no port" },
 	};
-	for (size_t i = 0; i < sizeof(envoy) / sizeof(envoy[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(envoy); i++) {
 		static const char head[] =
 			"{\"resources\":[{\"@type\":\"type.googleapis.com/"
 			"envoy.config.endpoint.v3.ClusterLoadAssignment\",\"cluster_name\":\"9-a\","
@@ -214,7 +215,7 @@ Test(render_formats, envoy_gets_localities_with_weights_priorities_and_health)
 	buffer_init(&out, 1 << 16);
 	cr_assert_eq(render_write(&out, &picture, &options, &got, &err), 0);
 	const char *at = buffer_text(&out);
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		const char *found = strstr(at, parts[i]);
 		cr_assert(found, "%s is not in %s", parts[i], at);
 		at = found + strlen(parts[i]);
@@ -235,7 +236,7 @@ Test(render_formats, a_weight_is_a_number_from_0_to_65535_and_else_1)
 		{ "7.0", 1 }, { "true", 1 }, { "\"7\"", 7 }, { "\"65535\"", 65535 },
 		{ "\"65536\"", 1 }, { "\"0\"", 0 }, { "\"00007\"", 7 }, { "\"000007\"", 1 },
 		{ "\"7x\"", 1 }, { "\"-7\"", 1 }, { "\"\"", 1 } };
-	for (size_t i = 0; i < sizeof(weights) / sizeof(weights[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(weights); i++) {
 		char json[200];
 		struct record *record;
 		snprintf(json, sizeof(json), "{\"type\":\"JSONServiceRecord\",\"weight\":%s}",

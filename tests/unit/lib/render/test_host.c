@@ -1,4 +1,5 @@
 /* Which hosts can be used, and what becomes of those that cannot. */
+#include "lib/base/array.h"
 #include "lib/render/host.h"
 
 #include <criterion/criterion.h>
@@ -65,7 +66,7 @@ static const struct {
 
 Test(render_host, hosts_by_their_grammar)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char host[300];
 		strcpy(host, rows[i].host);
 		cr_expect_eq(render_host_read(host), rows[i].kind, "%s", rows[i].host);

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/render/render.h"
 #include "tests/support/failing.h"
 
@@ -28,7 +29,7 @@ static const char *const records[][2] = {
 		"\"addresses\":[{\"uri\":\"http://c2.example.org:8080/a\"}]}]}" },
 };
 
-#define COUNT (sizeof(records) / sizeof(records[0]))
+#define COUNT (ARRAY_LEN(records))
 
 static struct render_member members[COUNT];
 static struct render_result result;
@@ -129,7 +130,7 @@ static const struct {
 
 Test(render, every_format_prints_what_it_can_hold)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_str_eq(write_as(rows[i].format, rows[i].api, COUNT), rows[i].text, "%s",
 			render_format_names[rows[i].format]);
 		cr_expect_eq(result.left_out, rows[i].left_out, "%s",

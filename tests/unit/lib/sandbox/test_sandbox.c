@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/lib/sandbox/sandbox_stage.h"
 
 TestSuite(sandbox, .timeout = 60);
@@ -164,7 +165,7 @@ SANDBOX_TEST(sandbox, a_right_lets_its_own_calls_through_and_no_others)
 {
 	const char *const files[] = { folder, NULL };
 	profile.files = files;
-	for (size_t i = 0; i < sizeof(of_rights) / sizeof(of_rights[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(of_rights); i++) {
 		for (unsigned right = 1; right < ALL_RIGHTS; right *= 2) {
 			int expected = right & of_rights[i].rights ? 0 : EPERM;
 			cr_expect_eq(outcome(right, of_rights[i].does), expected, "%s with %u",
@@ -279,7 +280,7 @@ SANDBOX_TEST(sandbox, no_right_lets_these_calls_through)
 	const char *const files[] = { folder, NULL };
 	struct stat stat_of_file;
 	profile.files = files;
-	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(deeds); i++) {
 		cr_expect_eq(outcome(ALL_RIGHTS, deeds[i].does), EPERM, "%s", deeds[i].name);
 		cr_expect_eq(outcome(0, deeds[i].does), EPERM, "%s", deeds[i].name);
 	}
@@ -298,7 +299,7 @@ static int use_descriptors(void)
 		SYS_mremap, SYS_madvise, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack,
 		SYS_gettid, SYS_getpid, SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep,
 		SYS_getrandom, SYS_uname, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		errno = 0;
 		if (done_unless_refused(syscall(calls[i], -1L, 0L, 0L, 0L, 0L, 0L)) != 0) {
 			snprintf(notes->words, sizeof(notes->words), "call %d", calls[i]);
@@ -340,7 +341,7 @@ SANDBOX_TEST(sandbox, calls_of_libc_go_through_without_any_right)
 		{ "data", change_data },
 		{ "a signal to itself", signal_itself },
 	};
-	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(deeds); i++) {
 		cr_expect_eq(outcome(0, deeds[i].does), 0, "%s: %s", deeds[i].name, notes->words);
 	}
 }

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/lib/sandbox/sandbox_stage.h"
 
 TestSuite(sandbox_kernel, .timeout = 60);
@@ -60,7 +61,7 @@ SANDBOX_TEST(sandbox_kernel, each_call_and_each_kind_of_socket_is_named_once)
 	}
 	static const uint64_t sockets[][2] = { { AF_INET, 0 }, { AF_INET, IPPROTO_TCP },
 		{ AF_INET6, 0 }, { AF_INET6, IPPROTO_TCP }, { AF_UNIX, 0 } };
-	cr_expect_eq(notes->socket_count, sizeof(sockets) / sizeof(sockets[0]));
+	cr_expect_eq(notes->socket_count, ARRAY_LEN(sockets));
 	cr_expect_eq(memcmp(notes->sockets, sockets, sizeof(sockets)), 0);
 }
 
@@ -135,7 +136,7 @@ SANDBOX_TEST(sandbox_kernel, the_kernel_is_asked_for_what_its_landlock_knows)
 	};
 	profile.ports = ports;
 	profile.port_count = 2;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		kernel.landlock = rows[i].version;
 		const char *words = words_of_cage();
 		cr_expect_eq(strncmp(words, rows[i].says, strlen(rows[i].says)), 0, "%s", words);

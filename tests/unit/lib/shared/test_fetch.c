@@ -1,4 +1,5 @@
 /* Asking for a map: good answers and bad ones. */
+#include "lib/base/array.h"
 #include "lib/shared/fetch.h"
 
 #include <criterion/criterion.h>
@@ -174,7 +175,7 @@ Test(shared_fetch, a_call_that_fails_is_made_again_or_the_map_is_asked_for_later
 	struct map *map;
 	struct err err = ERR_INIT;
 	cr_assert_eq(map_create(&map, SIZE, &err), 0);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_eq(fetch_with(map, rows[i].kind, rows[i].number, rows[i].error),
 			(int)rows[i].fetched, "%s %d", rows[i].kind, rows[i].error);
 	}

@@ -2,6 +2,7 @@
  * Key 00 01 … 0f, data 00 01 … of the length. The values are those of docs/examples/shared.py. It
  * agrees with CPython, whose hash of bytes under PYTHONHASHSEED=0 is SipHash-1-3 with a key of 0.
  */
+#include "lib/base/array.h"
 #include "lib/shared/hash.h"
 
 #include <criterion/criterion.h>
@@ -24,7 +25,7 @@ Test(shared_hash, is_siphash_1_3)
 	for (size_t i = 0; i < sizeof(data); i++) {
 		data[i] = (unsigned char)i;
 	}
-	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
 		cr_expect_eq(shared_hash(key, data, vectors[i].len), vectors[i].hash, "%zu: %llx",
 			vectors[i].len, (unsigned long long)shared_hash(key, data, vectors[i].len));
 	}

@@ -1,4 +1,5 @@
 /* The reader: answers that it finds, reasons to ask the socket, and files that it refuses. */
+#include "lib/base/array.h"
 #include "lib/shared/read.h"
 
 #include <criterion/criterion.h>
@@ -199,7 +200,7 @@ READ_TEST(a_place_outside_of_the_answers_is_for_the_socket)
 	const uint64_t good = slot[SHARED_S_OFFSET], lengths = slot[SHARED_S_LENGTHS];
 	const uint64_t offsets[] = { 0, copy.arena - 8, good + 4, copy.size - 8, copy.size,
 		copy.size + 8, UINT64_MAX - 7 };
-	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(offsets); i++) {
 		slot[SHARED_S_OFFSET] = offsets[i];
 		cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value,
 				     sizeof(stage->value), &stage->answer),
@@ -542,7 +543,7 @@ static uint64_t odd_word(const struct shared_map *map)
 		(uint64_t)SHARED_VALUE_BYTES << 32 | (sizeof(KEY) - 1),
 		(uint64_t)UINT32_MAX << 32 | (sizeof(KEY) - 1), sizeof(KEY) - 1, next_random(),
 		next_random() % map->size & ~7ul };
-	return values[next_random() % (sizeof(values) / sizeof(values[0]))];
+	return values[next_random() % (ARRAY_LEN(values))];
 }
 
 /*

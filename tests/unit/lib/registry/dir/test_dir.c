@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/backend.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
@@ -243,7 +244,7 @@ Test(dir_backend, reads_wait_for_earlier_writes_of_what_they_read)
 	struct registry_task other = task_of(REGISTRY_OP_GET, "/c");
 	struct registry_task *const all[] = { &write, &beside, &above, &same, &below, &other };
 	core.count = 0;
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		submit(all[i]);
 	}
 	dispatch();
@@ -258,7 +259,7 @@ Test(dir_backend, reads_wait_for_earlier_writes_of_what_they_read)
 	cr_assert_eq(above.ret_children_count, 2, "with the new one");
 	cr_assert_eq(same.ret_err.code, 0);
 	cr_assert_eq(below.ret_err.code, BERTH_PATH_NOT_FOUND);
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		dir_task_finish(all[i]);
 	}
 }
@@ -422,7 +423,7 @@ Test(dir_backend, a_root_in_which_all_may_remove_the_records_of_others_is_warned
 		mode_t mode;
 		int logged;
 	} rows[] = { { 0777, 1 }, { 0755, 0 }, { 01777, 0 }, { 02770, 0 }, { 0703, 1 } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		swap_root(rows[i].mode);
 		core.logged = 0;
 		dispatch();

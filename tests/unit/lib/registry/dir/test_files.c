@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/dir_client.h"
 
 static char root[512];
@@ -175,11 +176,11 @@ Test(dir_files, have_the_modes_that_the_umask_leaves)
 		"/Host_1/_foreign", "/e/_owner", "/e/_record" };
 	make_all();
 	for (int changed = 0; changed < 2; changed++) {
-		for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
 			cr_expect_eq(mode_of(folders[i]), S_IFDIR | 0777, "%s: %o", folders[i],
 				mode_of(folders[i]));
 		}
-		for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 			cr_expect_eq(mode_of(files[i]), S_IFREG | 0666, "%s: %o", files[i],
 				mode_of(files[i]));
 		}

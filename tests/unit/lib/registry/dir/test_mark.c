@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/dir/mark.h"
 #include "tests/support/failing.h"
 
@@ -62,11 +63,11 @@ Test(dir_mark, a_new_mark_is_stale_and_watches_nothing)
 Test(dir_mark, children_are_in_the_order_of_their_names)
 {
 	static const char *const names[] = { "d", "b", "a", "f", "bc", "c", "e" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		add(root, names[i]);
 	}
 	assert_children("a b bc c d e f ");
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct dir_mark *found = dir_mark_child(root, names[i], strlen(names[i]));
 		cr_assert(found);
 		cr_assert_str_eq(found->name, names[i]);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/registry/dir/node.h"
 #include "tests/failures/points.h"
@@ -174,11 +175,11 @@ Test(dir_node, the_descriptor_with_number_0_is_one_like_others)
 	static const char *const paths[] = { "/", "/a", "/a/b", "/a/b/c", "/a/b/c/d" };
 	struct dir_children children;
 	struct dir_node node;
-	for (size_t i = 1; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 1; i < ARRAY_LEN(paths); i++) {
 		make_folder(paths[i]);
 	}
 	close(0);
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		cr_assert_eq(kind_of(paths[i]), DIR_PERSISTENT, "%s", paths[i]);
 		cr_assert_lt(fcntl(0, F_GETFD), 0, "%s: it is closed again", paths[i]);
 	}
@@ -604,11 +605,11 @@ Test(dir_node, errors_of_the_system_have_a_code)
 {
 	static const int refused[] = { EACCES, EPERM, EROFS };
 	static const int away[] = { ENOSPC, EDQUOT, EIO, ESTALE, EMFILE, ENFILE, ENOMEM };
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
 		err_clear(&err);
 		cr_assert_eq(dir_errno(&err, refused[i], "do", "/a"), BERTH_NO_PATH_PERMISSIONS);
 	}
-	for (size_t i = 0; i < sizeof(away) / sizeof(away[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(away); i++) {
 		err_clear(&err);
 		cr_assert_eq(dir_errno(&err, away[i], "do", "/a"), BERTH_REGISTRY_UNAVAILABLE);
 	}

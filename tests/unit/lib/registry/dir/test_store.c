@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/linux_calls.h"
 #include "lib/registry/dir/store.h"
 #include "tests/failures/points.h"
@@ -154,7 +155,7 @@ Test(dir_store, the_work_directory_is_for_those_who_may_write_in_the_root)
 {
 	static const unsigned modes[][2] = { { 0755, 0700 }, { 0700, 0700 }, { 0775, 0770 },
 		{ 02770, 02770 }, { 0750, 0700 }, { 0770, 0770 }, { 0705, 0700 } };
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		cr_assert_eq(chmod(root, modes[i][0]), 0);
 		cr_assert_eq(lock(), 1);
 		dir_store_unlock(&store);
@@ -392,7 +393,7 @@ Test(dir_store, a_removed_node_was_born_before_the_present_tick)
 		int later_ns;
 		int naps;
 	} rows[] = { { 0, 0, 16 }, { 0, -1, 16 }, { 0, 1, 0 }, { 1, 0, 0 }, { -1, 0, 0 } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct statx born;
 		int owner_fd;
 		cr_assert_eq(place(&write, false, &owner_fd), 0);
@@ -585,7 +586,7 @@ Test(dir_store, a_lock_that_another_has_is_waited_for_and_a_failure_is_not)
 	} rows[] = { { EWOULDBLOCK, 0 }, { EINTR, 0 }, { EIO, BERTH_REGISTRY_UNAVAILABLE },
 		{ ENOLCK, BERTH_FAILED } };
 	int descriptors = descriptors_count();
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		failing_arm("lock", 1, rows[i].error);
 		int code = lock();
 		cr_assert(failing_disarm());

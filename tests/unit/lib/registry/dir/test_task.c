@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/dir/task.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
@@ -182,7 +183,7 @@ Test(dir_task, top_nodes_are_for_everybody_where_the_root_is)
 		mode_t root;
 		mode_t top;
 	} rows[] = { { 0700, 0755 }, { 0777, 0755 }, { 01755, 0755 }, { 01777, 01777 } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char top[16];
 		char below[32];
 		snprintf(top, sizeof(top), "/top%zu", i);
@@ -316,7 +317,7 @@ Test(dir_task, names_of_the_tree_itself_are_refused)
 	static const char *const bad[] = { "/_tmp", "/.x", "/a/_record", "/a/.x", "/_a/b" };
 	char longest[300] = "/";
 	cr_assert_eq(create("/a", "x", false), 0);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct registry_task task = task_of(REGISTRY_OP_GET, bad[i], NULL);
 		cr_assert_eq(run_and_finish(&task), BERTH_INVALID_PATHNAME, "%s", bad[i]);
 		cr_assert_eq(create(bad[i], "y", false), BERTH_INVALID_PATHNAME, "%s", bad[i]);
@@ -580,7 +581,7 @@ Test(dir_task, a_task_that_cannot_be_done_closes_no_other_descriptor)
 	if (fcntl(0, F_GETFD) < 0) {
 		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
 	}
-	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
 		struct registry_task task = task_of(reads[i], "/a", NULL);
 		task.watch = true;
 		failing_arm("alloc", 1, ENOMEM);
@@ -589,7 +590,7 @@ Test(dir_task, a_task_that_cannot_be_done_closes_no_other_descriptor)
 		cr_expect_eq(code, BERTH_FAILED);
 		cr_assert_geq(fcntl(0, F_GETFD), 0, "%zu", i);
 	}
-	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(writes); i++) {
 		struct registry_task task = task_of(writes[i], "/none/none", NULL);
 		cr_expect_eq(run_and_finish(&task), BERTH_PATH_NOT_FOUND);
 		task = task_of(writes[i], "/", NULL);

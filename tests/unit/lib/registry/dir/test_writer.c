@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/registry/backend.h"
 #include "lib/registry/dir/store.h"
@@ -210,7 +211,7 @@ Test(dir_writer, each_write_that_waits_for_the_disk_is_a_childs)
 	static const enum registry_operation operations[] = { REGISTRY_OP_SET, REGISTRY_OP_REPLACE,
 		REGISTRY_OP_DELETE };
 	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
 		struct registry_task task = task_of(operations[i], "/a", false);
 		begin(&task);
 		cr_assert_null(completed, "%zu", i);

@@ -1,6 +1,7 @@
 /* The host: backend on a server that obeys the test: its states, its questions, its events. */
 #include <fcntl.h>
 
+#include "lib/base/array.h"
 #include "tests/unit/lib/registry/host/host_stage.h"
 
 Test(registry_host, a_node_is_asked_for_and_answered)
@@ -173,7 +174,7 @@ Test(registry_host, a_first_age_that_is_none_says_nothing)
 		BEGINS ",\"connected\":true,\"heard_ms\":\"0\"}",
 		BEGINS ",\"connected\":false}",
 	};
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
 		cr_assert_eq(heard_at_first(events[i], NULL), INT64_MIN, "%s", events[i]);
 	}
 }
@@ -311,7 +312,7 @@ Test(registry_host, a_session_lasts_as_long_as_the_hosts_agent_says_if_that_can_
 		{ BEGAN("2147483648"), 30000 },
 		{ BEGAN("-1"), 30000 },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		open_stage();
 		subscribe_as(rows[i].event);
 		cr_expect_eq(registry_session_timeout_ms(stage.registry), rows[i].timeout_ms, "%s",

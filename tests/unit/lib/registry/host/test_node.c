@@ -1,4 +1,5 @@
 /* The host: backend: what the host's agent answers about a node. */
+#include "lib/base/array.h"
 #include "lib/registry/host/node.h"
 #include "tests/support/failing.h"
 #include "tests/unit/lib/registry/host/host_stage.h"
@@ -92,7 +93,7 @@ Test(registry_host_node, an_error_has_its_reason_or_its_name)
 		{ "\"node\":null", BERTH_PATH_NOT_FOUND, "/a does not exist" },
 		{ "\"node\":7", BERTH_FAILED, "/a that this agent understands" },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct answer answer = { 0 };
 		char event[256];
 		begin();

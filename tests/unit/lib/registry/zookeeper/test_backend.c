@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -99,7 +100,7 @@ Test(zk_first, words_of_the_library_are_a_warning_now_and_then)
 		const char *level;
 	} steps[] = { { 0, "debug" }, { 1499, "debug" }, { 1, "warn" }, { 1, "debug" },
 		{ 9998, "debug" }, { 1, "warn" }, { 1, "debug" } };
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		char line[64];
 		zk_stage_pass_ms(steps[i].pass_ms);
 		zk_stage.log[0] = '\0';
@@ -124,7 +125,7 @@ Test(zk_first, own_words_of_the_worker_are_a_warning_when_they_are_news)
 		bool warn;
 	} steps[] = { { "a", true }, { "a", true }, { "a", false }, { "a", true }, { "b", true },
 		{ "b", false }, { "b", false }, { "b", true }, { "b", false } };
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		zk_stage.log[0] = '\0';
 		zk_stage_log(ZK_LOG_OWN, steps[i].words);
 		cr_assert_eq(strncmp(zk_stage.log, "warn: ", 6) == 0, steps[i].warn, "step %zu: %s",
@@ -195,7 +196,7 @@ Test(zk_first, servers_that_close_each_connection_are_tried_more_and_more_slowly
 	static const int64_t longest_ms[] = { 1000, 2000, 4000, 8000, 16000, 20000, 20000 };
 	zk_stage_session(&(struct zk_session){
 		.state = ZK_SESSION_CONNECTING, .server = "", .addresses = ZK_STAGE_ADDRESSES });
-	for (unsigned i = 0; i < sizeof(longest_ms) / sizeof(longest_ms[0]); i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(longest_ms); i++) {
 		int64_t pause_ms = pause_of_closing_servers();
 		cr_assert_leq(pause_ms, longest_ms[i], "worker %u", i);
 		cr_assert_geq(pause_ms, longest_ms[i] / 2, "worker %u", i);
@@ -213,7 +214,7 @@ Test(zk_first, workers_that_end_are_replaced_more_and_more_slowly)
 {
 	static const int64_t pauses_ms[] = { 0, 50, 100, 200, 400, 800, 1600, 3200,
 		LONGEST_PAUSE_MS, LONGEST_PAUSE_MS };
-	for (unsigned i = 0; i < sizeof(pauses_ms) / sizeof(pauses_ms[0]); i++) {
+	for (unsigned i = 0; i < ARRAY_LEN(pauses_ms); i++) {
 		zk_stage_kill_worker();
 		cr_assert_eq(zk_stage.attempts, i + 1);
 		cr_assert_str_eq(zk_stage.trouble, "the ZooKeeper worker ended");
@@ -581,7 +582,7 @@ Test(zk_detached, a_session_is_for_a_successor_on_the_same_servers)
 		const char *value;
 	} changes[] = { { "backend", "dir" }, { "id", "0x0" }, { "password", "00" },
 		{ "password", "0011223344556677889900112233445g" } };
-	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
 		json_t *changed = json_copy(session);
 		json_object_set_new(changed, changes[i].key, json_string(changes[i].value));
 		cr_assert_eq(session_of_successor(changed, NULL), 0, "%s", changes[i].key);

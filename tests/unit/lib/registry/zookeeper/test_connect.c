@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker/worker.h"
 
 static char started[512]; /* in words */
@@ -112,7 +113,7 @@ Test(connect, the_number_of_servers_is_odd)
 		.timeout_ms = 1, .auth = "none", .credential = "", .tls = ""
 	};
 	struct err err;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cr_expect_eq(start(&hello, rows[i].hosts, &err), handle);
 		cr_expect_str_eq(started, rows[i].given);
 	}

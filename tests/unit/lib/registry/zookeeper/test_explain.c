@@ -2,6 +2,7 @@
 /* Lines as the client library writes them: Debian's 3.8.0, and 3.9.5 built with TLS. */
 #include <criterion/criterion.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker/explain.h"
 
 #define HEAD "2026-11-23 19:06:16,545:20365(0x7f):ZOO_ERROR@"
@@ -54,7 +55,7 @@ Test(explain, a_line_about_a_socket_in_another_form_stays_as_it_is)
 	static const char *const lines[] = { "Socket 127.0.0.1:2281 is strange",
 		"Socket 127.0.0.1:2281 zk retcode=-4, errno=111",
 		"Socket 127.0.0.1:2281 zk retcode=-4, errno=111(Connection refused)" };
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		cr_expect_eq(explain(lines[i], ""), ZK_LOG_LIBRARY, "%zu", i);
 		cr_expect_str_eq(words, lines[i]);
 	}

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/frame.h"
 
 static struct buffer out;
@@ -156,7 +157,7 @@ Test(zk_frame, a_list_that_miscounts_is_malformed)
 		{ .packed = "", .len = 0, .count = 1 },
 		{ .packed = "a", .len = 1, .count = 0 },
 	};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct zk_result result;
 		buffer_clear(&out);
 		cr_assert_eq(zk_result_encode(&out, &(struct zk_result){ .names = bad[i] }), 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "tests/support/zk_task.h"
 
@@ -177,7 +178,7 @@ Test(zk_job, an_answer_that_nobody_waits_for_is_ignored)
 	uint32_t tag = submitted(ZK_EXISTS, "/registry/a")->tag;
 	answer(&(struct zk_request){ .tag = tag }, ZK_RC_OK);
 	check_code(&task, 0);
-	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
 		answer(&(struct zk_request){ .tag = tags[i] }, ZK_RC_OK);
 	}
 	cr_assert_eq(zk_stage.workers, 1);

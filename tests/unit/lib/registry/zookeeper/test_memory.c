@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/internal.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
@@ -210,7 +211,7 @@ static bool start_without(const char *kind, int number)
 Test(zk_memory, a_worker_that_cannot_be_started_is_started_later)
 {
 	static const char *const kinds[] = { "alloc", "socket", "send", "spawn", "epoll" };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		bool fired = true;
 		int number = 0;
 		while (fired) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/berth_error.h"
 #include "lib/registry/zookeeper/zookeeper.h"
 
@@ -212,7 +213,7 @@ Test(zk_outcome, codes_of_the_server_have_words)
 		{ ZK_RC_SESSION_MOVED, BERTH_REGISTRY_UNAVAILABLE, "/a: the connection is lost" },
 		{ -999, BERTH_FAILED, "/a: ZooKeeper error -999" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		task = (struct registry_task){ .operation = REGISTRY_OP_SET, .path = "/a" };
 		registry_zk_set_error(&task, cases[i].rc);
 		cr_expect_eq(task.ret_err.code, cases[i].code, "%d", (int)cases[i].rc);
@@ -287,7 +288,7 @@ Test(zk_outcome, each_operation_needs_its_permissions)
 		unsigned needed;
 	} cases[] = { { REGISTRY_OP_GET, 1 }, { REGISTRY_OP_CHILDREN, 1 }, { REGISTRY_OP_SET, 2 },
 		{ REGISTRY_OP_CREATE, 4 }, { REGISTRY_OP_DELETE, 8 }, { REGISTRY_OP_REPLACE, 12 } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (unsigned given = 0; given < 32; given++) {
 			char entry[64];
 			snprintf(entry, sizeof(entry), "%u:digest:joe:hash", given);

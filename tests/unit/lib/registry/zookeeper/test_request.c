@@ -3,6 +3,7 @@
  * Requests of the worker, with answers as the ZooKeeper client gives them: without memory it leaves
  * parts of an answer out, and the worker must not pass that on.
  */
+#include "lib/base/array.h"
 #include "tests/unit/lib/registry/zookeeper/request_stage.h"
 
 /* ---- the requests ---- */
@@ -59,7 +60,7 @@ Test(request, a_worker_without_memory_ends)
 		bool exact;
 	} rows[] = { { ZK_GET, false }, { ZK_EXISTS, false }, { ZK_DELETE, false },
 		{ ZK_CREATE, false }, { ZK_REPLACE, false }, { ZK_SET, true }, { ZK_SYNC, false } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct zk_request request = { .operation = rows[i].operation,
 			.path = "/a",
 			.data = "data",
@@ -180,7 +181,7 @@ static struct zk_result ask_for(size_t row)
 Test(request, each_operation_is_a_call_of_the_client_and_its_answer_a_result)
 {
 	library = (struct library){ .value = "value", .len = 5, .path = "/a" };
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
 		const struct zk_result result = ask_for(i);
 		cr_expect_str_eq(call, operations[i].call);
 		cr_expect_eq(result.rc, ZOK, "%zu", i);
@@ -199,7 +200,7 @@ Test(request, a_refusal_has_nothing_but_its_code)
 		.path = "/a",
 		.names = { 1, names },
 		.acl = { 1, &entry } };
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
 		const struct zk_result result = ask_for(i);
 		cr_expect_eq(result.rc, ZNOAUTH, "%zu", i);
 		cr_expect(is_empty(&result.stat), "%zu", i);
@@ -337,7 +338,7 @@ Test(request, a_watch_says_of_what_it_is_and_whether_the_node_is_gone)
 	} rows[] = { { ZK_GET, ZK_EVENT_DATA }, { ZK_EXISTS, ZK_EVENT_DATA },
 		{ ZK_EXISTS_FOR_CHILDREN, ZK_EVENT_CHILDREN }, { ZK_CHILDREN, ZK_EVENT_CHILDREN } };
 	library = (struct library){ .value = "value", .len = 5 };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		ask(&(struct zk_request){
 			.operation = rows[i].operation, .path = "/a", .data = "", .watch = true });
 		struct zk_event event = event_of(ZOO_CHANGED_EVENT);
@@ -360,7 +361,7 @@ Test(request, a_watch_that_is_taken_back_is_the_one_that_was_set_and_gets_no_ans
 		{ ZK_EXISTS_FOR_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" },
 		{ ZK_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" } };
 	library = (struct library){ .value = "value", .len = 5 };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct zk_request request = {
 			.operation = rows[i].set, .path = "/a", .data = "", .watch = true
 		};
@@ -388,7 +389,7 @@ Test(request, a_node_is_made_as_the_request_says)
 		{ false, true, false, "persistent sequential" },
 		{ true, true, false, "ephemeral sequential" },
 		{ false, false, true, "container" } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char expected[128];
 		struct zk_request request = { .tag = TAG,
 			.operation = ZK_CREATE,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/zookeeper.h"
 
 static char *list(const char *addresses)
@@ -60,7 +61,7 @@ Test(zk_servers, the_lost_one_is_tried_last)
 		{ "a:111", "a:1,a:11,b:2" },
 		{ "", "a:1,a:11,b:2" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *addresses = list("a:1,a:11,b:2");
 		registry_zk_servers_put_last(&addresses, cases[i].server);
 		assert_list(addresses, cases[i].wanted);
@@ -90,7 +91,7 @@ Test(zk_servers, a_pass_takes_half_the_timeout_and_the_next_ones_longer)
 		{ 30000, 0, 7, 20000 },
 		{ 3600000, 2, 0, 600000 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		int64_t ms = registry_zk_try_ms(
 			cases[i].timeout_ms, cases[i].count, cases[i].tries);
 		cr_expect(eq(i64, ms, cases[i].wanted_ms), "case %zu", i);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -182,7 +183,7 @@ Test(zk_session, words_of_the_library_are_no_sign_of_the_server)
 	const struct zk_request *read = zk_stage_request();
 	int64_t before_ms = heard_ms();
 	zk_stage_pass_ms(10);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		zk_stage_answer(read, own[i]);
 		cr_assert_eq(heard_ms(), before_ms, "%d", (int)own[i]);
 		cr_assert_eq(due_in_ms(), PATIENCE_MS - 10);

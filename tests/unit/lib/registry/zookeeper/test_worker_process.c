@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker_process.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
@@ -336,7 +337,7 @@ Test(zk_worker, is_the_one_beside_our_own_program_or_the_installed_one)
 	cr_expect_str_eq(tried(), INSTALLED);
 	/* Too long to be known whole, or with the worker's name in place of its own. */
 	static const size_t lengths[] = { 4095, 4096, 5000 };
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
 		memset(own_program, 'x', lengths[i]);
 		own_program[lengths[i]] = '\0';
 		memcpy(own_program, folder, strlen(folder));
@@ -354,7 +355,7 @@ Test(zk_worker, is_none_that_others_could_have_written)
 		bool good;
 	} programs[] = { { 0755, true }, { 0700, true }, { 0500, true }, { 0775, false },
 		{ 0757, false }, { 0644, false } };
-	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
 		make_program(programs[i].mode);
 		cr_expect_str_eq(tried(), programs[i].good ? beside : INSTALLED, "%o",
 			(unsigned)programs[i].mode);
