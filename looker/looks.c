@@ -695,10 +695,11 @@ void looks_on_events(struct looks *looks)
 	watches_read(looks->watches, on_events, looks->wire);
 }
 
-/* A look at everything watches it. */
+/* A look at everything watches it; without inotify the list of containers is read once a second. */
 void looks_on_time(struct looks *looks)
 {
-	if (watches_retry(looks->watches, clock_read_ns(CLOCK_MONOTONIC) / NS_PER_MS)) {
-		on_events(looks->wire, 0, LOOKER_LOST, 1);
+	unsigned what = watches_retry(looks->watches, clock_read_ns(CLOCK_MONOTONIC) / NS_PER_MS);
+	if (what) {
+		on_events(looks->wire, 0, what, 1);
 	}
 }

@@ -85,14 +85,14 @@ int watches_fd(const struct watches *watches)
 	return watches->fd;
 }
 
-bool watches_retry(struct watches *watches, int64_t now_ms)
+unsigned watches_retry(struct watches *watches, int64_t now_ms)
 {
 	if (watches->fd >= 0 || now_ms < watches->retry_at_ms) {
-		return false;
+		return 0;
 	}
 	watches->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	watches->retry_at_ms = now_ms + RETRY_MS;
-	return watches->fd >= 0;
+	return watches->fd >= 0 ? LOOKER_LOST : LOOKER_CHANGED;
 }
 
 /* ---- sets ---- */

@@ -19,8 +19,12 @@ struct watches *watches_create(void);
 void watches_destroy(struct watches *watches);
 /* -1: there is no inotify now. */
 int watches_fd(const struct watches *watches);
-/* Tries to get inotify again, once a second at most; true when it has. */
-bool watches_retry(struct watches *watches, int64_t now_ms);
+/*
+ * Tries to get inotify again, once a second at most. Returns what there is to say then of all that
+ * is not watched: LOOKER_LOST when it has, LOOKER_CHANGED, since it may have, when it has not; 0 in
+ * between.
+ */
+unsigned watches_retry(struct watches *watches, int64_t now_ms);
 
 /*
  * Between begin and end the set's user names all directories that are to be watched; end drops the

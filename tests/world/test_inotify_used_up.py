@@ -9,6 +9,7 @@ import shlex
 import unittest
 
 from berth import PROGRAMS, Agent, AgentTest, berth, service_record, wait_until
+from hosting import WEB, BridgeTest
 from rights import needs
 
 # The limit is that of a user namespace of the agent's own.
@@ -35,11 +36,22 @@ def watches(pid):
     return False
 
 
-class NoInstanceLeft(AgentTest):
-    @needs("limits", "processes")
-    def test_it_looks_once_a_second_and_watches_when_it_can_again(self):
+class Limited:
+    def limited(self, agent):
         self.more = self.folder / "more"
         self.addCleanup(self.more.touch)
+        wrapper = self.folder / "limited"
+        wrapper.write_text(WRAPPER.format(more=shlex.quote(str(self.more)),
+            program=shlex.quote(str(PROGRAMS / "berthd"))))
+        wrapper.chmod(0o755)
+        agent.program = wrapper
+        self.addCleanup(agent.end)
+        return agent.start()
+
+
+class NoInstanceLeft(Limited, AgentTest):
+    @needs("limits", "processes")
+    def test_it_looks_once_a_second_and_watches_when_it_can_again(self):
         agent = self.limited(Agent(self.folder / "agent", f"dir:{self.folder}/registry"))
         self.assertFalse(watches(agent.process.pid))
         self.follow(agent, "/services/first")
@@ -50,15 +62,6 @@ class NoInstanceLeft(AgentTest):
         self.more.touch()
         wait_until(lambda: watches(agent.process.pid), "the agent watches")
         self.follow(agent, "/services/third")
-
-    def limited(self, agent):
-        wrapper = self.folder / "limited"
-        wrapper.write_text(WRAPPER.format(more=shlex.quote(str(self.more)),
-            program=shlex.quote(str(PROGRAMS / "berthd"))))
-        wrapper.chmod(0o755)
-        agent.program = wrapper
-        self.addCleanup(agent.end)
-        return agent.start()
 
     def follow(self, agent, path):
         """A record that comes and goes, as a look-up on the agent sees it."""
@@ -71,6 +74,29 @@ class NoInstanceLeft(AgentTest):
         wait_until(lambda: agent.get(f"/v1/resolve{path}").status == 200, f"{path} is seen")
         self.assertEqual(berth("--registry", registry, "rm", path).returncode, 0)
         wait_until(lambda: agent.get(f"/v1/resolve{path}").status == 404, f"{path} has gone")
+
+
+class NoInstanceLeftForTheBridge(Limited, BridgeTest):
+    @needs("limits", "processes")
+    def test_containers_are_looked_at_once_a_second_and_watched_when_they_can_be_again(self):
+        host = self.limited(self.agent("host", **{"bridge": {"containers": self.containers},
+            "container *": {"allow": "/users/joe/web/**"}}))
+        wait_until(lambda: "bridge: cannot use inotify" in host.read_log(), "it says so")
+        self.assertFalse(watches(host.process.pid))
+        registry = self.container("web-1")
+        self.come_and_go(registry)
+        host.upgrade()
+        wait_until(host.answers, "the new program answers")
+        self.come_and_go(registry)
+        self.more.touch()
+        wait_until(lambda: watches(host.process.pid), "the containers are watched")
+        self.come_and_go(registry)
+
+    def come_and_go(self, registry):
+        owner = self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        owner.kill()
+        self.await_gone(f"{WEB}/c1")
 
 
 if __name__ == "__main__":
