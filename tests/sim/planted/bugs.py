@@ -256,8 +256,8 @@ static enum announce_action decide_down""",
     Bug(
         "an output writes what is not confirmed",
         "agent/output/output.c",
-        "	bool confirmed = paths[0].confirmed;",
-        "	bool confirmed = true;",
+        "	return index > 0 || ret_path->confirmed;",
+        "	return true;",
         {
             "	case CACHE_UNAVAILABLE:\n		wait_for_registry(output);": (
                 "	case CACHE_UNAVAILABLE:\n		attempt(output);"
@@ -412,22 +412,22 @@ static enum announce_action decide_down""",
     Bug(
         "the policy is forgotten at a reload",
         "agent/bridge/bridge.c",
-        "set_policy(bridge, bridge->containers[i]);\n	}\n	plan(bridge);",
-        "(void)set_policy;\n	}\n	plan(bridge);",
+        "set_policy(bridge, bridge->containers[i]);\n	}\n	arrange_runtimes(bridge);",
+        "(void)set_policy;\n	}\n	arrange_runtimes(bridge);",
         world=ON_HOST,
     ),
     Bug(
         "a record that a new policy refuses stays",
-        "agent/bridge/container.c",
-        "	release(container, claim, why);\n	claim->changed = true;",
+        "agent/bridge/claims.c",
+        "	bridge_claims_release(claims, claim, why);\n	claim->changed = true;",
         "	claim->changed = true;",
         world=ON_HOST,
     ),
     Bug(
         "the policy of the first container is that of all",
         "agent/bridge/bridge.c",
-        "bridge_policy_find(bridge->config, bridge_container_name(container)),",
-        "bridge_policy_find(bridge->config, bridge_container_name(bridge->count\n"
+        "bridge_policy_find(bridge->config, bridge_container_full_name(container)),",
+        "bridge_policy_find(bridge->config, bridge_container_full_name(bridge->count\n"
         "				? bridge->containers[0] : container)),",
         world=ON_HOST,
     ),
