@@ -255,7 +255,8 @@ class FirstHour(unittest.TestCase):
 
     def test_the_example_of_the_readme_runs_outside_yarn(self):
         self.box = self.container()
-        text = re.search(r"(?ms)^```ini\n(.*?)^```", (SOURCE / "README.md").read_text()).group(1)
+        blocks = re.findall(r"(?ms)^```ini\n(.*?)^```", (SOURCE / "README.md").read_text())
+        text = next(block for block in blocks if "[component]" in block)
         text = re.sub(r"(?m)^url = .*$", "url = dir:/var/lib/berth/registry", text)
         (self.box.stage / "etc" / "berth" / "berth.ini").write_text(text)
         self.box.start(dockerfile("ENTRYPOINT") + dockerfile("CMD"), self.log)

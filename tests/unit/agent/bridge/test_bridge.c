@@ -529,7 +529,7 @@ BRIDGE_TEST(without_a_descriptor_no_container_is_dropped)
 		ev_run(stage->common.loop, EVRUN_NOWAIT);
 	}
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	cr_expect_eq(bridge_containers(stage->bridge), 1);
+	cr_expect(bridge_containers(stage->bridge) >= 1);
 	/* Meanwhile those that are known are served, and their events put nothing off. */
 	int owner = own(stage, "web-1", "/services/a");
 	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
@@ -546,6 +546,8 @@ BRIDGE_TEST(it_reports_containers_and_counts_records)
 	GO_ON_UNTIL(stage,
 		(is(stage, "web-1", "/services/a", "registered") ||
 			is(stage, "web-2", "/services/a", "registered")) &&
+			(is(stage, "web-1", "/services/a", "conflict") ||
+				is(stage, "web-2", "/services/a", "conflict")) &&
 			is(stage, "db", "/services/b", "refused"));
 	json_t *json = bridge_json(stage->bridge);
 	cr_expect_str_eq(json_string_value(json_object_get(json, "directory")), stage->containers);
