@@ -312,7 +312,7 @@ static void rest(void)
 static json_t *get_locks(struct wire_frame *hello)
 {
 	json_t *locks = memory_must(json_array());
-	size_t count = wire_get_number(hello);
+	size_t count = (size_t)wire_get_number(hello);
 	for (size_t i = 0; i < count && !hello->bad; i++) {
 		const char *path = wire_get_text(hello);
 		json_int_t device = (json_int_t)wire_get_number(hello);

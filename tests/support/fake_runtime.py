@@ -58,6 +58,7 @@ class FakeRuntime:
         self.answers = {}
         self.requests = []
         self.streams = []
+        self.telling = threading.Lock()  # a stream that has begun misses no event
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(self.path))
         self.server.listen(16)
@@ -85,8 +86,9 @@ class FakeRuntime:
 
     def answer(self, client, path):
         if path.startswith("/events"):
-            client.sendall(HEAD)
-            self.streams.append(client)
+            with self.telling:
+                client.sendall(HEAD)
+                self.streams.append(client)
             threading.Event().wait()
         elif path == "/containers/json":
             self.reply(client, [one.entry() for one in self.containers.values() if one.running])
@@ -103,9 +105,10 @@ class FakeRuntime:
     def event(self, action, container, **attributes):
         text = json.dumps({"Type": "container", "Action": action,
             "Actor": {"ID": container.id, "Attributes": attributes}}).encode() + b"\n"
-        for stream in self.streams:
-            with contextlib.suppress(OSError):
-                stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+        with self.telling:
+            for stream in self.streams:
+                with contextlib.suppress(OSError):
+                    stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
 
     def run(self, name, labels):
         one = Container(self.group, name, labels, len(self.containers) + 0xabc0)

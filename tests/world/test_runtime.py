@@ -176,7 +176,7 @@ class ARuntime(AgentTest):
         before = self.helper()
         os.kill(before, signal.SIGKILL)
         wait_until(lambda: self.helper() not in (None, before), "there is another one")
-        self.assertTrue(self.record("one"))
+        self.assertTrue(self.record("one"), self.agent_of_host.read_log())
         self.runtime.run("two", labels("two"))
         self.await_in("two")
         one.kill()

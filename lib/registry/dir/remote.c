@@ -322,7 +322,7 @@ static void take_names(struct dir_remote *remote, struct wire_frame *frame)
 {
 	struct registry_task *task = find_task(remote, wire_get_number(frame));
 	bool foreign = wire_get_number(frame) != 0;
-	size_t count = wire_get_number(frame);
+	size_t count = (size_t)wire_get_number(frame);
 	frame->bad = frame->bad || count > (size_t)(frame->end - frame->at);
 	if (frame->bad || !task) {
 		return;
