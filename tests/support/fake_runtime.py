@@ -62,7 +62,8 @@ class FakeRuntime:
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(self.path))
         self.server.listen(16)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
 
     def accept(self):
         with contextlib.suppress(OSError):
@@ -116,8 +117,15 @@ class FakeRuntime:
         self.event("start", one)
         return one
 
-    def end(self):
+    def stop_listening(self):
+        """A thread that waits in accept() would go on with the socket that gets this number next."""
+        with contextlib.suppress(OSError):
+            self.server.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
         self.server.close()
+
+    def end(self):
+        self.stop_listening()
         for one in self.containers.values():
             one.kill()
         for one in self.containers.values():

@@ -105,7 +105,7 @@ class ARuntime(AgentTest):
         self.runtime.run("one", labels("one"))
         self.host()
         self.await_in("one")
-        self.runtime.server.close()
+        self.runtime.stop_listening()
         self.runtime.path.unlink()
         for stream in self.runtime.streams:
             stream.shutdown(2)
