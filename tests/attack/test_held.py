@@ -1,5 +1,5 @@
-"""A user of the host, or a container, who holds its directory in the kernel, makes one file stand in
-many nodes, or takes every inotify instance: the cases of tests/world, next to the other attacks."""
+"""A user of the host, or a container, who holds its directory in the kernel, makes one file stand
+in many nodes, or takes every inotify instance: cases of tests/world, next to the other attacks."""
 
 import pathlib
 import sys

@@ -118,7 +118,7 @@ class FakeRuntime:
         return one
 
     def stop_listening(self):
-        """A thread that waits in accept() would go on with the socket that gets this number next."""
+        """A thread that waits in accept() may go on with the next socket of this number."""
         with contextlib.suppress(OSError):
             self.server.shutdown(socket.SHUT_RDWR)
         self.accepting.join()
