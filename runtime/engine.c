@@ -59,6 +59,7 @@ struct engine {
 	json_t *queue;  /* id -> attempts so far; the oldest first */
 	json_t *listed; /* ids, while a list comes */
 	bool list_is_due;
+	bool list_has_failed; /* the last one: what events name goes first */
 	bool list_is_cut; /* it has entries that were not taken */
 	size_t list_bytes;
 	bool settling; /* the inspections of a list are not complete */
@@ -154,7 +155,8 @@ static void ask_next(struct engine *engine)
 	if (connection->state != IDLE) {
 		return;
 	}
-	if (engine->pidfd < 0 && engine->list_is_due) {
+	void *first = json_object_iter(engine->queue);
+	if (engine->pidfd < 0 && engine->list_is_due && !(engine->list_has_failed && first)) {
 		json_object_clear(engine->listed);
 		objects_restart(&engine->list);
 		engine->list_is_cut = false;
@@ -165,7 +167,6 @@ static void ask_next(struct engine *engine)
 		}
 		return;
 	}
-	void *first = json_object_iter(engine->queue);
 	if (engine->pidfd < 0 && first) {
 		text_printf(engine->id, sizeof(engine->id), "%s", json_object_iter_key(first));
 		engine->attempts = (int)json_integer_value(json_object_iter_value(first));
@@ -269,6 +270,7 @@ static void end_list(struct engine *engine)
 		}
 	}
 	json_object_clear(engine->listed);
+	engine->list_has_failed = false;
 	engine->settling = true;
 	engine->list_at_ms = clock_monotonic_ms() + RESYNC_MS;
 }
@@ -382,6 +384,7 @@ static void fail_request(struct engine *engine, const char *why, bool own_fault)
 	drop_pidfd(engine);
 	if (asked && lists) {
 		engine->list_is_due = true;
+		engine->list_has_failed = true;
 	} else if (asked && own_fault) {
 		facts_write_error(engine->wire, engine->id, why);
 		wire_flush(engine->wire);

@@ -55,7 +55,8 @@ class Held:
         try:
             wait_until(lambda: self.waits(self.holder, "userfault"), "the directory is held")
             self.writer = subprocess.Popen(["mkdir", pathlib.Path(directory) / "waits"])
-            wait_until(lambda: state(self.writer.pid) == "D", "a writer waits in the kernel")
+            wait_until(lambda: state(self.writer.pid) == "D" and self.makes(self.writer.pid),
+                "a writer waits in the kernel")
         except BaseException:
             self.end()
             raise
@@ -65,6 +66,11 @@ class Held:
         if process.poll() is not None:
             raise AssertionError("the directory cannot be held")
         return where in pathlib.Path(f"/proc/{process.pid}/wchan").read_text()
+
+    @staticmethod
+    def makes(pid):
+        """Whether it is in mkdir(2) or mkdirat(2), and does not wait for a page of its program."""
+        return pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0] in ("83", "258", "34")
 
     def end(self):
         self.holder.kill()

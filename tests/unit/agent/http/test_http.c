@@ -551,17 +551,3 @@ Test(http_server, serves_whoever_it_wakes_though_the_loop_is_never_idle)
 }
 
 /* ---- the date ---- */
-
-Test(http_server, has_a_date_though_the_year_has_five_digits)
-{
-	char answer[1024];
-	for (int i = 0; i < 120; i++) {
-		http_stage_pass(INT32_MAX); /* 68 years */
-	}
-	int fd = http_stage_connect();
-	http_stage_send(fd, GET);
-	ssize_t len = recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
-	answer[len > 0 ? len : 0] = '\0';
-	cr_expect(strstr(answer, "\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), "%s", answer);
-	close(fd);
-}
