@@ -9,19 +9,20 @@
 
 static const char DOCUMENT[] = "bridge";
 
-enum { VERSION = 1, SAVE_PATIENCE_MS = 2000, SAVE_PARENTS_AFTER_MS = 500 };
+enum { VERSION = 1, SAVE_PATIENCE_MS = 2000, SAVE_LATER_MS = 500 };
 
 struct bridge_book {
 	struct state_dir *state;
-	json_t *paths;   /* path -> container */
-	json_t *parents; /* path -> [container, node_id] */
-	json_t *saved;   /* the paths, as the disk has them */
-	json_t *saving;  /* on its way there; NULL: nothing is */
-	json_t *unsaved; /* which failed; it is saved again */
-	bool changed;    /* since the save that is under way began */
-	bool impatient;  /* the disk failed, or takes too long: nothing waits for it */
+	json_t *paths;     /* path -> container */
+	json_t *parents;   /* path -> [container, node_id] */
+	json_t *processes; /* container -> text */
+	json_t *saved;     /* the paths, as the disk has them */
+	json_t *saving;    /* on its way there; NULL: nothing is */
+	json_t *unsaved;   /* which failed; it is saved again */
+	bool changed;      /* since the save that is under way began */
+	bool impatient;    /* the disk failed, or takes too long: nothing waits for it */
 	struct timer patience;
-	struct timer later; /* for parents */
+	struct timer later; /* for parents and processes */
 	void (*on_saved)(void *context);
 	void *context;
 };
@@ -47,17 +48,18 @@ static json_t *copy_of(const json_t *object)
 }
 
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	const json_t *paths, const json_t *parents, void (*on_saved)(void *context), void *context)
+	const json_t *paths, const json_t *left, void (*on_saved)(void *context), void *context)
 {
 	struct bridge_book *book = allocate_zeroed(1, sizeof(*book));
 	book->state = state;
 	book->paths = copy_of(paths);
-	book->parents = copy_of(parents);
+	book->parents = copy_of(json_object_get(left, "parents"));
+	book->processes = copy_of(json_object_get(left, "processes"));
 	book->saved = copy_of(paths);
 	book->on_saved = on_saved;
 	book->context = context;
 	timer_init(&book->patience, loop, "saving of the book", on_patience, book);
-	timer_init(&book->later, loop, "parents in the book", on_later, book);
+	timer_init(&book->later, loop, "rest of the book", on_later, book);
 	return book;
 }
 
@@ -70,6 +72,7 @@ void bridge_book_destroy(struct bridge_book *book)
 	timer_stop(&book->later);
 	json_decref(book->paths);
 	json_decref(book->parents);
+	json_decref(book->processes);
 	json_decref(book->saved);
 	json_decref(book->saving);
 	json_decref(book->unsaved);
@@ -90,8 +93,9 @@ json_t *bridge_book_load(const struct state_dir *state)
 		log_warn("bridge", "the book cannot be read, an empty one is begun: %s", err.msg);
 	}
 	bool known = json_integer_value(json_object_get(document, "version")) == VERSION;
-	json_t *result = allocated(json_pack("{s:o, s:o}", "paths", part(document, "paths", known),
-		"parents", part(document, "parents", known)));
+	json_t *result = allocated(json_pack("{s:o, s:o, s:o}", "paths",
+		part(document, "paths", known), "parents", part(document, "parents", known),
+		"processes", part(document, "processes", known)));
 	json_decref(document);
 	return result;
 }
@@ -144,8 +148,8 @@ static void save(struct bridge_book *book)
 	}
 	book->changed = false;
 	book->saving = allocated(json_copy(book->paths));
-	json_t *document = allocated(json_pack("{s:i, s:O, s:O}", "version", VERSION, "paths",
-		book->saving, "parents", book->parents));
+	json_t *document = allocated(json_pack("{s:i, s:O, s:O, s:O}", "version", VERSION, "paths",
+		book->saving, "parents", book->parents, "processes", book->processes));
 	timer_stop(&book->later);
 	timer_start(&book->patience, SAVE_PATIENCE_MS);
 	state_dir_save(book->state, DOCUMENT, document, on_done, book);
@@ -186,7 +190,7 @@ json_t *bridge_book_parents(const struct bridge_book *book)
 static void save_later(struct bridge_book *book)
 {
 	if (!timer_runs(&book->later)) {
-		timer_start(&book->later, SAVE_PARENTS_AFTER_MS);
+		timer_start(&book->later, SAVE_LATER_MS);
 	}
 }
 
@@ -203,6 +207,25 @@ void bridge_book_remove_parent(struct bridge_book *book, const char *path)
 	if (json_object_del(book->parents, path) == 0) {
 		save_later(book);
 	}
+}
+
+const json_t *bridge_book_processes(const struct bridge_book *book)
+{
+	return book->processes;
+}
+
+void bridge_book_enter_process(struct bridge_book *book, const char *container, const char *process)
+{
+	const char *before = json_string_value(json_object_get(book->processes, container));
+	if (strcmp(before ? before : "", process) == 0) {
+		return;
+	}
+	if (*process) {
+		json_object_set_new(book->processes, container, allocated(json_string(process)));
+	} else {
+		json_object_del(book->processes, container);
+	}
+	save_later(book);
 }
 
 void bridge_book_settle(struct bridge_book *book)

@@ -539,6 +539,7 @@ static int begin_runtime(
 	const struct bridge_runtime_environment environment = {
 		.loop = bridge->environment.loop,
 		.publish = bridge->publish,
+		.book = bridge->environment.book,
 		.scheduler = bridge->environment.scheduler,
 		.on_change = on_guest_change,
 		.context = bridge,
@@ -553,6 +554,24 @@ static int begin_runtime(
 	return 0;
 }
 
+/* Those of runtimes that are not configured any more. */
+static void forget_processes(const struct bridge *bridge)
+{
+	const char *key;
+	json_t *process;
+	void *next;
+	json_t *processes = (json_t *)(uintptr_t)bridge_book_processes(bridge->environment.book);
+	json_object_foreach_safe (processes, next, key, process) {
+		bool owned = false;
+		for (size_t i = 0; i < bridge->runtime_count; i++) {
+			owned = owned || bridge_runtime_owns(bridge->runtimes[i], key);
+		}
+		if (!owned) {
+			bridge_book_enter_process(bridge->environment.book, key, "");
+		}
+	}
+}
+
 static int begin(struct bridge *bridge, struct err *err)
 {
 	for (size_t i = 0; i < bridge->config->runtime_count; i++) {
@@ -560,8 +579,11 @@ static int begin(struct bridge *bridge, struct err *err)
 			return err->code;
 		}
 	}
+	forget_processes(bridge);
 	if (*bridge->config->bridge.containers) {
-		return begin_directories(bridge, err);
+		int code = begin_directories(bridge, err);
+		compare_runtimes(bridge);
+		return code;
 	}
 	bridge->compared = true;
 	bridge_publish_forsake(bridge->publish, is_spared, bridge);

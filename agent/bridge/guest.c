@@ -46,9 +46,11 @@ struct bridge_guest {
 	ev_io end; /* of its first process: the pidfd, or -1 */
 	pid_t pid;
 	char *started;
-	bool stopping;         /* it has an order to */
+	char process[BRIDGE_LIFE_BYTES]; /* for the book */
+	bool stopping;                   /* it has an order to */
 	struct timer patience; /* with an order to stop, or until a denial is asked about */
 	unsigned denials;
+	bool doubted; /* the runtime is to be asked about it */
 
 	const char *state; /* for people */
 	double since;      /* wall clock */
@@ -58,11 +60,18 @@ static void decide(struct bridge_guest *guest);
 
 /* ---- what people want to know ---- */
 
+/* By its runtime, at some time since the agent was started. */
+static bool is_described(const struct bridge_guest *guest)
+{
+	return guest->facts.name;
+}
+
 static const char *state_of(const struct bridge_guest *guest)
 {
 	bool paused = guest->facts.flags & RUNTIME_PAUSED;
 	return guest->error && guest->life == UNKNOWN ? "refused"
 		: guest->life == ENDED                ? "ended"
+		: !is_described(guest)                ? "starting"
 		: guest->life == UNVERIFIED           ? "no pid namespace"
 		: guest->services.ignored             ? "ignored"
 		: guest->claims.count == 0            ? "empty"
@@ -75,6 +84,7 @@ static const char *why_of(const struct bridge_guest *guest)
 {
 	return guest->error                         ? guest->error
 		: guest->life == ENDED              ? "its first process has ended"
+		: !is_described(guest)              ? "its runtime has not reported it yet"
 		: guest->life == UNVERIFIED         ? guest->why_unverified
 		: guest->services.ignored           ? "a label of it says so"
 		: guest->claims.count > 0           ? ""
@@ -278,6 +288,23 @@ static void close_pidfd(struct bridge_guest *guest)
 	}
 }
 
+/* Of one that has nothing to register a successor need not know. */
+static void enter_process(const struct bridge_guest *guest)
+{
+	bool matters = guest->life == ALIVE && guest->services.count > 0;
+	if (guest->life == UNKNOWN) {
+		return; /* a predecessor's entry stays */
+	}
+	bridge_book_enter_process(guest->environment.book, guest->claims.account->container,
+		matters ? guest->process : "");
+}
+
+static void watch_end(struct bridge_guest *guest, int pidfd_take)
+{
+	ev_io_set(&guest->end, pidfd_take, EV_READ);
+	ev_io_start(guest->environment.loop, &guest->end);
+}
+
 static void on_end(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct bridge_guest *guest = io->data;
@@ -286,6 +313,7 @@ static void on_end(struct ev_loop *loop, ev_io *io, int events)
 	close_pidfd(guest);
 	guest->life = ENDED;
 	guest->stopping = false;
+	enter_process(guest);
 	timer_stop(&guest->patience);
 	decide(guest);
 	arrange_guards(guest);
@@ -342,10 +370,24 @@ static void take_process(struct bridge_guest *guest, int pidfd_take)
 	guest->stopping = false;
 	timer_stop(&guest->patience);
 	guest->pid = facts->pid;
+	bridge_life_describe(pid, guest->process);
 	free(guest->started);
 	guest->started = allocate_text(facts->started);
-	ev_io_set(&guest->end, pidfd_take, EV_READ);
-	ev_io_start(guest->environment.loop, &guest->end);
+	watch_end(guest, pidfd_take);
+}
+
+void bridge_guest_expect(struct bridge_guest *guest, const char *process)
+{
+	int pidfd;
+	switch (bridge_life_find(process, &pidfd)) {
+	case BRIDGE_LIFE_UNKNOWN:
+		break;
+	case BRIDGE_LIFE_LIVES:
+		watch_end(guest, pidfd);
+		break;
+	case BRIDGE_LIFE_ENDED:
+		guest->life = ENDED;
+	}
 }
 
 static int stop_signal(const struct bridge_guest *guest)
@@ -387,6 +429,7 @@ static void on_patience(void *context)
 
 bool bridge_guest_deny(struct bridge_guest *guest)
 {
+	guest->doubted = false;
 	bool lives = guest->end.fd >= 0 && !has_ended(guest->end.fd);
 	if (!lives || guest->denials > 0) {
 		return true;
@@ -453,6 +496,7 @@ static void find_policy(struct bridge_guest *guest)
 static void review(struct bridge_guest *guest)
 {
 	read_labels(guest);
+	enter_process(guest);
 	arrange_guards(guest);
 	decide(guest);
 	guest->environment.on_change(guest->environment.context);
@@ -461,6 +505,7 @@ static void review(struct bridge_guest *guest)
 void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_take, int pidfd_take)
 {
 	guest->denials = 0;
+	guest->doubted = false;
 	free(guest->error);
 	guest->error = *facts_take->error ? allocate_text(facts_take->error) : NULL;
 	if (guest->error && !(facts_take->flags & RUNTIME_RUNS)) {
@@ -516,6 +561,10 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 		bridge_claims_release(
 			&guest->claims, LIST_ITEM(at, struct bridge_claim, link), why);
 	}
+	if (why) {
+		bridge_book_enter_process(
+			guest->environment.book, guest->claims.account->container, "");
+	}
 	timer_stop(&guest->patience);
 	close_pidfd(guest);
 	end_guards(&guest->guards);
@@ -536,7 +585,9 @@ void bridge_guest_set_config(struct bridge_guest *guest, const struct config *co
 	guest->config = config;
 	guest->runtime = runtime;
 	find_policy(guest);
-	review(guest);
+	if (is_described(guest)) {
+		review(guest);
+	}
 }
 
 /* ---- time ---- */
@@ -559,6 +610,16 @@ void bridge_guest_on_time(struct bridge_guest *guest, int64_t now_ms)
 }
 
 /* ---- report ---- */
+
+void bridge_guest_doubt(struct bridge_guest *guest)
+{
+	guest->doubted = true;
+}
+
+bool bridge_guest_is_doubted(const struct bridge_guest *guest)
+{
+	return guest->doubted;
+}
 
 const char *bridge_guest_id(const struct bridge_guest *guest)
 {

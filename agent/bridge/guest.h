@@ -2,6 +2,7 @@
  * A container that a runtime has started, and that knows nothing of Berth: what is registered for
  * it, and why something is not.
  *
+ *   UNKNOWN --its process in the book of a predecessor has ended--> ENDED
  *   UNKNOWN --a pidfd that is its first process's--> ALIVE --the kernel: it has ended--> ENDED
  *      '----- another process's, or none ----------> UNVERIFIED                            |
  *                                                       a new first process --> ALIVE <----'
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/bridge/book.h"
 #include "agent/bridge/facts.h"
 #include "agent/bridge/publish.h"
 #include "agent/check/check.h"
@@ -29,6 +31,7 @@ struct bridge_guest;
 struct bridge_guest_environment {
 	struct ev_loop *loop;
 	struct bridge_publish *publish;
+	struct bridge_book *book;
 	struct check_scheduler *scheduler;
 	const char *source; /* the runtime's name */
 	/* The runtime should be asked about it. */
@@ -47,6 +50,11 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why);
 void bridge_guest_set_config(struct bridge_guest *guest, const struct config *config,
 	const struct config_runtime *runtime);
 
+/*
+ * A predecessor has left in the book which process is its first one: until the runtime says
+ * something of it, the kernel's word counts.
+ */
+void bridge_guest_expect(struct bridge_guest *guest, const char *process);
 /* The runtime says so of it. Takes the facts, and the descriptor (-1: none). */
 void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_take, int pidfd_take);
 /*
@@ -54,6 +62,9 @@ void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_ta
  * is asked once more, since the kernel says that it lives.
  */
 bool bridge_guest_deny(struct bridge_guest *guest);
+/* Another helper reports on the runtime: in doubt until that one reports on this container. */
+void bridge_guest_doubt(struct bridge_guest *guest);
+bool bridge_guest_is_doubted(const struct bridge_guest *guest);
 /* Somebody has sent it a signal by the runtime; 0: it is not known which. */
 void bridge_guest_on_signal(struct bridge_guest *guest, unsigned number);
 /* A path has become free, or something that it gave up has gone. */

@@ -1,13 +1,17 @@
 #include "agent/bridge/life.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/boot.h"
 #include "lib/base/text.h"
 
 enum { FILE_BYTES = 16 * 1024, SLACK_S = 60, START_FIELD = 22 };
@@ -66,19 +70,30 @@ static time_t parse_time(const char *text)
 	return seconds;
 }
 
-/* When the process was started, by the clock of now. */
-static time_t start_of(const char *stat)
+/* When the process was started, in ticks since the boot; 0: the kernel does not say. */
+static unsigned long long start_ticks(pid_t pid)
 {
-	struct timespec boot;
+	char path[64];
+	char stat[FILE_BYTES];
+	text_printf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	read_file(path, stat);
 	const char *at = strrchr(stat, ')');
 	for (int field = 2; at && field < START_FIELD; field++) {
 		at = strchr(at + 1, ' ');
 	}
-	if (!at || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* The same, by the clock of now. */
+static time_t start_of(pid_t pid)
+{
+	struct timespec boot;
+	unsigned long long ticks = start_ticks(pid);
+	if (ticks == 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
 		return 0;
 	}
 	return time(NULL) - boot.tv_sec +
-		(time_t)(strtoull(at, NULL, 10) / (unsigned long long)sysconf(_SC_CLK_TCK));
+		(time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
 int bridge_life_verify(
@@ -104,9 +119,7 @@ int bridge_life_verify(
 	 * A process that somebody has started in it later. The clock may have been set since: of
 	 * the first one of a namespace that does not matter.
 	 */
-	text_printf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	read_file(path, text);
-	time_t start = start_of(text);
+	time_t start = start_of(pid);
 	text_printf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	read_file(path, text);
 	if (!is_first(text) && start > parse_time(started) + SLACK_S) {
@@ -115,4 +128,47 @@ int bridge_life_verify(
 	}
 	*ret_pid = pid;
 	return 0;
+}
+
+/* ---- after a restart of the agent ---- */
+
+void bridge_life_describe(pid_t pid, char out[BRIDGE_LIFE_BYTES])
+{
+	char boot[BOOT_BYTES];
+	unsigned long long ticks = start_ticks(pid);
+	boot_read(boot);
+	out[0] = '\0';
+	if (ticks > 0 && *boot) {
+		text_printf(out, BRIDGE_LIFE_BYTES, "%d %llu %s", (int)pid, ticks, boot);
+	}
+}
+
+enum bridge_life bridge_life_find(const char *description, int *ret_pidfd)
+{
+	char boot[BOOT_BYTES];
+	char of_boot[BOOT_BYTES];
+	int pid;
+	unsigned long long ticks;
+	*ret_pidfd = -1;
+	boot_read(boot);
+	if (!*boot || sscanf(description, "%d %llu %63s", &pid, &ticks, of_boot) != 3 || pid <= 0) {
+		return BRIDGE_LIFE_UNKNOWN;
+	}
+	if (strcmp(boot, of_boot) != 0) {
+		return BRIDGE_LIFE_ENDED;
+	}
+	int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (pidfd < 0) {
+		return errno == ESRCH ? BRIDGE_LIFE_ENDED : BRIDGE_LIFE_UNKNOWN;
+	}
+	/* Of the process behind the pidfd, if that has not ended since. */
+	unsigned long long now_ticks = start_ticks(pid);
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+	bool ended = poll(&end, 1, 0) > 0;
+	if (!ended && now_ticks == ticks) {
+		*ret_pidfd = pidfd;
+		return BRIDGE_LIFE_LIVES;
+	}
+	close(pidfd);
+	return ended || now_ticks > 0 ? BRIDGE_LIFE_ENDED : BRIDGE_LIFE_UNKNOWN;
 }

@@ -141,6 +141,7 @@ static struct bridge_guest *add(struct bridge_runtime *runtime, const char *id)
 		.doubt_context = runtime,
 		.loop = runtime->environment.loop,
 		.publish = runtime->environment.publish,
+		.book = runtime->environment.book,
 		.scheduler = runtime->environment.scheduler,
 		.source = runtime->name,
 		.on_doubt = send_look,
@@ -203,6 +204,11 @@ static void take_list(struct bridge_runtime *runtime, struct wire_frame *frame)
 {
 	be_served(runtime, wire_get_text(frame));
 	runtime->ends = 0;
+	for (size_t i = 0; i < runtime->count; i++) {
+		if (bridge_guest_is_doubted(runtime->guests[i])) {
+			send_look(runtime, bridge_guest_id(runtime->guests[i]));
+		}
+	}
 	for (int kind = 0; kind < RUNTIME_KINDS; kind++) {
 		runtime->lines[kind].failures = 0;
 	}
@@ -332,6 +338,9 @@ static void start(void *context)
 		return;
 	}
 	const struct config_runtime *options = runtime->options;
+	for (size_t i = 0; i < runtime->count; i++) {
+		bridge_guest_doubt(runtime->guests[i]);
+	}
 	runtime->quiet = false;
 	runtime->pid = pid;
 	wire_init(&runtime->wire, fd);
@@ -401,6 +410,23 @@ static void on_pause_end(void *context)
 
 /* ---- life ---- */
 
+/* Those that a predecessor has left in the book. */
+static void expect_all(struct bridge_runtime *runtime)
+{
+	const char *key;
+	json_t *process;
+	json_object_foreach ((json_t *)(uintptr_t)bridge_book_processes(runtime->environment.book),
+		key, process) {
+		struct bridge_guest *guest = json_is_string(process) &&
+				bridge_runtime_owns(runtime, key)
+			? add(runtime, key + strlen(runtime->name) + 1)
+			: NULL;
+		if (guest) {
+			bridge_guest_expect(guest, json_string_value(process));
+		}
+	}
+}
+
 int bridge_runtime_create(struct bridge_runtime **ret_runtime,
 	const struct bridge_runtime_environment *environment, const struct config *config,
 	const struct config_runtime *options, struct err *err)
@@ -428,6 +454,7 @@ int bridge_runtime_create(struct bridge_runtime **ret_runtime,
 		timer_init(&line->pause, environment->loop, "connection to a runtime", on_pause_end,
 			line);
 	}
+	expect_all(runtime);
 	start(runtime);
 	*ret_runtime = runtime;
 	return 0;

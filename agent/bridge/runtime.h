@@ -19,6 +19,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "agent/bridge/book.h"
 #include "agent/bridge/guest.h"
 #include "agent/bridge/publish.h"
 #include "agent/check/check.h"
@@ -31,6 +32,7 @@ struct bridge_runtime;
 struct bridge_runtime_environment {
 	struct ev_loop *loop;
 	struct bridge_publish *publish;
+	struct bridge_book *book;
 	struct check_scheduler *scheduler;
 	/* As in guest.h. */
 	void (*on_change)(void *context);

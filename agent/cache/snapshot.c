@@ -8,6 +8,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
+#include "lib/base/boot.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_text.h"
 #include "lib/base/path.h"
@@ -21,29 +22,16 @@
  * Until the machine boots again, its monotonic clock says how long ago a snapshot was made, however
  * the wall clock was set since.
  */
-enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024, BOOT_BYTES = 64 };
+enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024 };
 
 static const char file_kind[] = "cache";
 
 /* ---- clocks ---- */
 
-/* Empty where the kernel does not tell it. */
-static void read_boot(char boot[BOOT_BYTES])
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	boot[0] = '\0';
-	if (file && fgets(boot, BOOT_BYTES, file)) {
-		boot[strcspn(boot, "\n")] = '\0';
-	}
-	if (file) {
-		fclose(file);
-	}
-}
-
 static void save_clocks(double wall, int64_t now_ms, struct buffer *out)
 {
 	char boot[BOOT_BYTES];
-	read_boot(boot);
+	boot_read(boot);
 	buffer_printf(out, "{\"boot\":\"%s\",\"wall\":%.3f,\"monotonic_ms\":%lld}\n", boot, wall,
 		(long long)now_ms);
 }
@@ -56,7 +44,7 @@ static double unset_wall_s(const json_t *saved, int64_t now_ms)
 	const char *boot;
 	double wall;
 	json_int_t saved_ms;
-	read_boot(here);
+	boot_read(here);
 	bool same = *here &&
 		json_unpack((json_t *)(uintptr_t)saved, "{s:s, s:F, s:I}", "boot", &boot, "wall",
 			&wall, "monotonic_ms", &saved_ms) == 0 &&

@@ -84,7 +84,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 	if (*agent->config->bridge.containers || agent->config->runtime_count > 0 ||
 		json_object_size(inherited) > 0 || json_object_size(parents) > 0) {
 		agent->bridge_book = bridge_book_create(
-			agent->loop, &agent->state, inherited, parents, on_change, agent);
+			agent->loop, &agent->state, inherited, book, on_change, agent);
 		const struct bridge_environment environment = {
 			.loop = agent->loop,
 			.registry = agent->registry,

@@ -114,6 +114,11 @@ def hold_a_directory(_folder):
     os.close(fd)
 
 
+def choose_a_number(_folder):
+    with open("/proc/sys/kernel/ns_last_pid", "r+", encoding="ascii") as last:
+        last.write(last.read())
+
+
 # word: (what a test needs, the probe, what would give it). A probe is a function that a child of
 # ours calls with a folder, or a command that gets the folder as its last word.
 RIGHTS = {
@@ -141,6 +146,8 @@ RIGHTS = {
         "Linux 6.7 with binfmt_misc and user namespaces, or binfmt-support with its lists of qemu"),
     "processes": ("to look into processes that are not dumpable", look_into_a_process,
         "root, in a container with the capability SYS_PTRACE"),
+    "process numbers": ("to choose the number of a process", choose_a_number,
+        "root, outside of a container, or docker run --privileged"),
     "holding": ("to stop the kernel at a page of its own (userfaultfd)", hold_a_directory,
         "root, outside of a container, or vm.unprivileged_userfaultfd = 1"),
     "freezer": ("to freeze processes by a control group", freeze_a_process,
