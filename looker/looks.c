@@ -21,6 +21,7 @@
 #include "lib/looker/protocol.h"
 #include "lib/program/memory.h"
 #include "lib/record/record.h"
+#include "looker/effort.h"
 #include "looker/socket.h"
 #include "looker/tree.h"
 #include "looker/watches.h"
@@ -86,6 +87,7 @@ struct looks *looks_open(struct wire *wire, const char *path, struct err *err)
 	looks->wire = wire;
 	looks->path = memory_text(path, strlen(path));
 	looks->above = -1;
+	effort_init();
 	looks->watches = watches_create();
 	if (open_directory(looks, err)) {
 		looks_close(looks);
@@ -192,9 +194,16 @@ static void list(struct looks *looks)
 struct claim {
 	const char *path; /* first of what the tree compares; borrowed from the frame, or ours */
 	bool is_new;
+	bool waits; /* new, and over a limit unless one of those known has gone */
 	struct tree_version version;
 	uint64_t owner_inode;
 	bool good; /* this version is a record */
+};
+
+/* Over records that are accepted. */
+struct sums {
+	size_t records;
+	size_t bytes;
 };
 
 struct look {
@@ -204,7 +213,7 @@ struct look {
 	uint64_t device;
 	uint64_t inode;
 	unsigned flags; /* as asked */
-	size_t max_entries;
+	struct tree_place place;
 	size_t max_records;
 	size_t max_bytes;
 	uid_t owner_uid;
@@ -216,10 +225,13 @@ struct look {
 	size_t pin_count;
 	struct claim *claims;
 	size_t claim_count;
+	size_t known_count; /* of those, the first ones: as asked */
 	size_t claim_max;
 	void *by_path; /* tsearch() tree */
 
 	int64_t until_ns;
+	int registry_fd; /* -1: there is none */
+	struct sums accepted;
 	uint64_t registry_device;
 	bool hands_owners; /* their locks may be asked for without asking anybody else */
 	unsigned result;   /* flags of the answer */
@@ -255,7 +267,8 @@ static const char **get_texts(struct wire_frame *frame, size_t count)
 
 static void get_claims(struct look *look, struct wire_frame *frame)
 {
-	look->claim_count = get_count(frame);
+	look->known_count = get_count(frame);
+	look->claim_count = look->known_count;
 	look->claim_max = look->max_records + MORE_CLAIMS;
 	if (look->claim_max < look->claim_count) {
 		look->claim_max = look->claim_count;
@@ -283,7 +296,8 @@ static bool get_look(struct look *look, struct wire_frame *frame)
 	look->inode = wire_get_number(frame);
 	look->flags = (unsigned)wire_get_number(frame);
 	look->looked_at = (size_t)wire_get_number(frame);
-	look->max_entries = (size_t)wire_get_number(frame);
+	text_printf(look->place.path, sizeof(look->place.path), "%s", wire_get_text(frame));
+	look->place.left = (size_t)wire_get_number(frame);
 	look->max_records = (size_t)wire_get_number(frame);
 	look->max_bytes = (size_t)wire_get_number(frame);
 	look->owner_uid = (uid_t)wire_get_number(frame);
@@ -409,64 +423,7 @@ static int open_registry(struct look *look, int fd, const struct stat *subdirect
 	return registry_fd;
 }
 
-/* ---- one look: new records ---- */
-
-static void on_live(void *context, const char *path)
-{
-	struct look *look = context;
-	const struct claim key = { .path = path };
-	if (tfind(&key, &look->by_path, compare_paths)) {
-		return;
-	}
-	if (look->claim_count >= look->claim_max) {
-		look->more++;
-		return;
-	}
-	struct claim *claim = &look->claims[look->claim_count++];
-	*claim = (struct claim){ .path = memory_text(path, strlen(path)), .is_new = true };
-	memory_must(tsearch(claim, &look->by_path, compare_paths));
-}
-
-static void on_unseen(void *context)
-{
-	((struct look *)context)->result |= LOOKER_UNSEEN;
-}
-
-static void on_directory(void *context, int fd)
-{
-	const struct look *look = context;
-	if (look->flags & LOOKER_WATCH) {
-		watches_add(look->looks->watches, fd);
-	}
-}
-
-static void walk(struct look *look, int fd, int registry_fd, int64_t began_ns)
-{
-	const struct tree_walk walk = {
-		.max_entries = look->max_entries,
-		.until_ns = began_ns + WALK_NS,
-		.on_directory = on_directory,
-		.on_live = on_live,
-		.on_unseen = on_unseen,
-		.context = look,
-	};
-	watches_begin(look->looks->watches, look->id, NULL);
-	on_directory(look, fd);
-	enum tree_end end = registry_fd >= 0 ? tree_walk(&walk, registry_fd) : TREE_WHOLE;
-	bool complete = watches_end(look->looks->watches);
-	look->result |= (complete ? 0 : LOOKER_INCOMPLETE) |
-		(end == TREE_MANY_ENTRIES                 ? LOOKER_PARTIAL
-				: end == TREE_OUT_OF_TIME ? LOOKER_CUT
-							  : 0);
-}
-
 /* ---- one look: the records ---- */
-
-/* The sums over the records that were accepted before this one. */
-struct sums {
-	size_t records;
-	size_t bytes;
-};
 
 static bool is_allowed(const struct look *look, const char *path)
 {
@@ -548,16 +505,17 @@ static void send_owner(struct look *look, const struct claim *claim, const struc
 
 /* Judged before it is read: what is over a limit costs nothing but the question whether it lives.
  */
-static void look_at(struct look *look, struct claim *claim, int registry_fd, struct sums *sums)
+static void look_at(struct look *look, struct claim *claim)
 {
+	struct sums *sums = &look->accepted;
 	struct err refusal = ERR_INIT;
 	struct tree_node node;
 	bool allowed = is_allowed(look, claim->path);
 	bool counts = allowed && sums->records < look->max_records;
-	const struct tree_want want = {
-		.data = counts, .max_bytes = look->max_bytes - sums->bytes, .known = &claim->version
-	};
-	tree_look(&node, registry_fd, claim->path, &want);
+	const struct tree_want want = { .data = counts,
+		.max_bytes = sums->bytes < look->max_bytes ? look->max_bytes - sums->bytes : 0,
+		.known = &claim->version };
+	tree_look(&node, look->registry_fd, claim->path, &want);
 	bool live = node.kind == LOOKER_KIND_LIVE;
 	look->result |= node.kind == LOOKER_KIND_UNSEEN ? LOOKER_UNSEEN : 0;
 	bool unread = live && (!counts || node.too_large);
@@ -576,60 +534,143 @@ static void look_at(struct look *look, struct claim *claim, int registry_fd, str
 		}
 	}
 	tree_node_finish(&node);
+	if (look->looks->wire->out.len >= FLUSH_BYTES) {
+		wire_flush(look->looks->wire);
+	}
 }
 
-/* Those before `looked_at` were looked at in the look before, whose time was over. */
-static void look_at_all(struct look *look, int registry_fd)
+/* Adds those that are known as good, from the one at `begin` on. */
+static void accept_known(struct look *look, size_t begin, size_t end)
 {
-	struct sums sums = { 0 };
-	size_t first = look->looked_at < look->claim_count ? look->looked_at : 0;
-	for (size_t i = 0; i < first; i++) {
+	for (size_t i = begin; i < end; i++) {
 		const struct claim *claim = &look->claims[i];
 		if (claim->good && is_allowed(look, claim->path)) {
-			sums.records++;
-			sums.bytes += (size_t)claim->version.size;
+			look->accepted.records++;
+			look->accepted.bytes += (size_t)claim->version.size;
 		}
 	}
-	for (size_t i = first; i < look->claim_count; i++) {
+}
+
+/* ---- one look: new records ---- */
+
+static void on_live(void *context, const char *path)
+{
+	struct look *look = context;
+	const struct claim key = { .path = path };
+	if (tfind(&key, &look->by_path, compare_paths)) {
+		return;
+	}
+	if (look->claim_count >= look->claim_max) {
+		look->more++;
+		return;
+	}
+	struct claim *claim = &look->claims[look->claim_count++];
+	*claim = (struct claim){ .path = memory_text(path, strlen(path)), .is_new = true };
+	memory_must(tsearch(claim, &look->by_path, compare_paths));
+	/* At once: the walk does not come here again when the time is over. */
+	claim->waits = look->accepted.records >= look->max_records;
+	if (!claim->waits) {
+		look_at(look, claim);
+	}
+}
+
+static void on_unseen(void *context)
+{
+	((struct look *)context)->result |= LOOKER_UNSEEN;
+}
+
+static void on_directory(void *context, int fd)
+{
+	const struct look *look = context;
+	if (look->flags & LOOKER_WATCH) {
+		watches_add(look->looks->watches, fd);
+	}
+}
+
+static void walk(struct look *look, int fd, int64_t began_ns)
+{
+	const struct tree_walk walk = {
+		.until_ns = began_ns + WALK_NS,
+		.on_directory = on_directory,
+		.on_live = on_live,
+		.on_unseen = on_unseen,
+		.context = look,
+	};
+	if (*look->place.path) {
+		watches_go_on(look->looks->watches, look->id);
+	} else {
+		watches_begin(look->looks->watches, look->id, NULL);
+	}
+	on_directory(look, fd);
+	accept_known(look, 0, look->known_count);
+	const struct sums known = look->accepted;
+	enum tree_end end = look->registry_fd < 0
+		? TREE_WHOLE
+		: tree_walk(&walk, look->registry_fd, &look->place);
+	look->accepted.records -= known.records;
+	look->accepted.bytes -= known.bytes;
+	if (end != TREE_OUT_OF_TIME) {
+		bool complete = watches_end(look->looks->watches);
+		look->result |= (complete ? 0 : LOOKER_INCOMPLETE) |
+			(end == TREE_MANY_ENTRIES ? LOOKER_PARTIAL : 0);
+		*look->place.path = '\0';
+	}
+}
+
+/* ---- one look: the records that are known ---- */
+
+/* Those before `looked_at` were looked at in the look before, whose time was over. */
+static void look_at_known(struct look *look)
+{
+	size_t i = look->looked_at < look->known_count ? look->looked_at : 0;
+	look->looked_at = 0;
+	accept_known(look, 0, i);
+	for (size_t first = i; i < look->known_count; i++) {
 		if (i > first && clock_read_ns(CLOCK_MONOTONIC) >= look->until_ns) {
 			look->looked_at = i;
-			look->result |= LOOKER_CUT;
+			accept_known(look, i, look->known_count);
 			return;
 		}
-		look_at(look, &look->claims[i], registry_fd, &sums);
-		if (look->looks->wire->out.len >= FLUSH_BYTES) {
-			wire_flush(look->looks->wire);
+		look_at(look, &look->claims[i]);
+	}
+}
+
+static void look_at_waiting(struct look *look)
+{
+	for (size_t i = look->known_count; i < look->claim_count; i++) {
+		if (look->claims[i].waits) {
+			look_at(look, &look->claims[i]);
 		}
 	}
-	look->looked_at = 0;
 }
 
 static void look_into(struct look *look, int fd, const struct stat *status, int64_t began_ns)
 {
-	int registry_fd = -1;
 	if (check_safe(status, &look->mistake) == 0) {
 		/* Before registry/, so that a container that finds that can ask. */
 		renew_socket(look, fd);
-		registry_fd = open_registry(look, fd, status);
+		look->registry_fd = open_registry(look, fd, status);
 	}
 	if (!(look->flags & LOOKER_WATCH)) {
 		watches_forget(look->looks->watches, look->id);
 	}
 	if (!(look->result & LOOKER_UNSEEN)) {
 		if (look->flags & LOOKER_WALK) {
-			walk(look, fd, registry_fd, began_ns);
+			walk(look, fd, began_ns);
 		}
-		look_at_all(look, registry_fd);
+		look_at_known(look);
+		look_at_waiting(look);
 	}
-	if (registry_fd >= 0) {
-		close(registry_fd);
+	if (look->registry_fd >= 0) {
+		close(look->registry_fd);
 	}
 }
 
 static bool look_at_container(struct looks *looks, struct wire_frame *frame)
 {
 	int64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
-	struct look look = { .looks = looks, .until_ns = began_ns + LOOK_NS };
+	int64_t effort_before_ns = effort_ns();
+	struct look look = { .looks = looks, .until_ns = began_ns + LOOK_NS, .registry_fd = -1 };
 	if (!get_look(&look, frame)) {
 		finish_look(&look);
 		return false;
@@ -649,8 +690,10 @@ static bool look_at_container(struct looks *looks, struct wire_frame *frame)
 	wire_number(looks->wire, look.id);
 	wire_number(looks->wire, look.result);
 	wire_number(looks->wire, look.looked_at);
+	wire_text(looks->wire, look.place.path);
+	wire_number(looks->wire, look.place.left);
 	wire_number(looks->wire, look.more);
-	wire_number(looks->wire, (uint64_t)(clock_read_ns(CLOCK_MONOTONIC) - began_ns));
+	wire_number(looks->wire, (uint64_t)(effort_ns() - effort_before_ns));
 	wire_text(looks->wire, look.mistake.msg);
 	wire_end(looks->wire);
 	finish_look(&look);

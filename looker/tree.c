@@ -11,12 +11,14 @@
 #include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/path.h"
+#include "lib/base/text.h"
 #include "lib/program/memory.h"
 #include "lib/registry/registry_dir.h"
 
 enum {
 	LOOK_AGAIN = 8, /* at a node that is replaced while it is looked at */
 	MOST_DEPTH = 32,
+	MOST_PASSED_OVER = 64 * 1024, /* entries, to where a walk goes on */
 	PROC_NAME_BYTES = 40,
 };
 
@@ -230,7 +232,8 @@ void tree_node_finish(struct tree_node *node)
 
 struct walker {
 	const struct tree_walk *walk;
-	size_t left; /* entries */
+	struct tree_place *place;
+	const char *go_on; /* in `place`, below the directory at hand; NULL: its first entry */
 	enum tree_end end;
 	size_t depth;
 	char path[LIMIT_PATH_BYTES + 1];
@@ -257,6 +260,7 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 		note_unseen(walker, errno);
 		return true; /* or it is gone, or no directory */
 	}
+	walker->walk->on_directory(walker->walk->context, fd);
 	walker->path[len] = '/';
 	memcpy(walker->path + len + 1, name, name_len + 1);
 	struct stat stat;
@@ -273,23 +277,45 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 	return walk_below(walker, fd, len + 1 + name_len);
 }
 
-static bool may_visit(struct walker *walker)
+/* Below path[..len]. */
+static bool may_visit(struct walker *walker, const char *name, size_t len)
 {
+	struct tree_place *place = walker->place;
 	if (clock_read_ns(CLOCK_MONOTONIC) >= walker->walk->until_ns) {
+		text_printf(
+			place->path, sizeof(place->path), "%.*s/%s", (int)len, walker->path, name);
 		walker->end = TREE_OUT_OF_TIME;
 		return false;
 	}
-	if (walker->left == 0) {
+	if (place->left == 0) {
+		walker->end = TREE_MANY_ENTRIES;
 		return false;
 	}
-	walker->left--;
+	place->left--;
 	return true;
+}
+
+/* The entry at which the walk goes on; NULL, and the first one is next, when it has gone. */
+static const struct dirent *find_place(struct walker *walker, DIR *stream)
+{
+	const char *name = walker->go_on;
+	size_t len = strcspn(name, "/");
+	const struct dirent *entry = readdir(stream);
+	for (size_t i = 0; entry && i < MOST_PASSED_OVER; i++) {
+		if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '\0') {
+			walker->go_on = name[len] == '/' ? name + len + 1 : NULL;
+			return entry;
+		}
+		entry = readdir(stream);
+	}
+	walker->go_on = NULL;
+	rewinddir(stream);
+	return NULL;
 }
 
 /* Takes the descriptor. */
 static bool walk_below(struct walker *walker, int fd, size_t len)
 {
-	walker->walk->on_directory(walker->walk->context, fd);
 	DIR *stream = fdopendir(fd);
 	if (!stream) {
 		note_unseen(walker, errno);
@@ -297,23 +323,30 @@ static bool walk_below(struct walker *walker, int fd, size_t len)
 		return true;
 	}
 	bool goes_on = ++walker->depth <= MOST_DEPTH;
-	for (const struct dirent *entry; goes_on && (entry = readdir(stream)) != NULL;) {
-		goes_on = may_visit(walker) && visit(walker, dirfd(stream), entry->d_name, len);
+	const struct dirent *entry = walker->go_on ? find_place(walker, stream) : NULL;
+	/* Without a look at the time: each part of a walk comes further than the one before. */
+	goes_on = goes_on && (!entry || visit(walker, dirfd(stream), entry->d_name, len));
+	while (goes_on && (entry = readdir(stream)) != NULL) {
+		goes_on = may_visit(walker, entry->d_name, len) &&
+			visit(walker, dirfd(stream), entry->d_name, len);
 	}
 	walker->depth--;
 	closedir(stream);
 	return goes_on;
 }
 
-enum tree_end tree_walk(const struct tree_walk *walk, int registry_fd)
+enum tree_end tree_walk(const struct tree_walk *walk, int registry_fd, struct tree_place *place)
 {
-	struct walker walker = { .walk = walk, .left = walk->max_entries };
+	char from[sizeof(place->path)];
+	struct walker walker = { .walk = walk, .place = place, .end = TREE_MANY_ENTRIES };
+	memcpy(from, place->path, sizeof(from));
+	walker.go_on = *from == '/' ? from + 1 : NULL;
+	*place->path = '\0';
 	int fd = tree_open(registry_fd, ".", true);
 	if (fd < 0) {
 		note_unseen(&walker, errno);
 		return TREE_WHOLE;
 	}
-	return walk_below(&walker, fd, 0)        ? TREE_WHOLE
-		: walker.end == TREE_OUT_OF_TIME ? TREE_OUT_OF_TIME
-						 : TREE_MANY_ENTRIES;
+	walk->on_directory(walk->context, fd);
+	return walk_below(&walker, fd, 0) ? TREE_WHOLE : walker.end;
 }

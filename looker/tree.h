@@ -57,10 +57,15 @@ void tree_look(struct tree_node *ret_node, int registry_fd, const char *path,
 	const struct tree_want *want);
 void tree_node_finish(struct tree_node *node);
 
+/* Where a walk goes on that ran out of time: at this entry, below registry/. */
+struct tree_place {
+	char path[LOOKER_PLACE_BYTES]; /* "": at the start */
+	size_t left;                   /* directory entries to visit, with this one */
+};
+
 struct tree_walk {
-	size_t max_entries; /* directory entries to visit */
-	int64_t until_ns;   /* monotonic: no entry is visited later */
-	/* Each directory, before it is read: the place to begin a watch. */
+	int64_t until_ns; /* monotonic: no entry but the first one is visited later */
+	/* Each directory, before anything in it is looked at: the place to begin a watch. */
 	void (*on_directory)(void *context, int fd);
 	/* A node whose owner lives. */
 	void (*on_live)(void *context, const char *path);
@@ -70,6 +75,11 @@ struct tree_walk {
 };
 
 enum tree_end { TREE_WHOLE, TREE_MANY_ENTRIES, TREE_OUT_OF_TIME };
-enum tree_end tree_walk(const struct tree_walk *walk, int registry_fd);
+/*
+ * From `place`, which is where to go on afterwards. The directories above it are visited again.
+ * Where its entry has gone, its directory is visited from the start. An entry that the container
+ * makes or removes between two parts of a walk may be missed, and is for the next walk.
+ */
+enum tree_end tree_walk(const struct tree_walk *walk, int registry_fd, struct tree_place *place);
 
 #endif

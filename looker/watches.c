@@ -113,6 +113,15 @@ void watches_begin(struct watches *watches, uint64_t number, const char *only)
 	watches->named = set;
 }
 
+void watches_go_on(struct watches *watches, uint64_t number)
+{
+	watches->named = find_set(watches, number);
+	if (!watches->named) {
+		watches_begin(watches, number, NULL);
+		watches->named->complete = false;
+	}
+}
+
 static void free_watch(struct watches *watches, struct watch *watch)
 {
 	tdelete(watch, &watches->by_descriptor, compare_descriptors);

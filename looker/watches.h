@@ -32,6 +32,8 @@ unsigned watches_retry(struct watches *watches, int64_t now_ms);
  * count (borrowed for good); NULL: all do.
  */
 void watches_begin(struct watches *watches, uint64_t set, const char *only);
+/* Instead of begin: names the rest of those that were named since begin, without an end. */
+void watches_go_on(struct watches *watches, uint64_t set);
 void watches_add(struct watches *watches, int fd);
 bool watches_end(struct watches *watches);
 void watches_forget(struct watches *watches, uint64_t set);

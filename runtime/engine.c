@@ -60,7 +60,7 @@ struct engine {
 	json_t *listed; /* ids, while a list comes */
 	bool list_is_due;
 	bool list_has_failed; /* the last one: what events name goes first */
-	bool list_is_cut; /* it has entries that were not taken */
+	bool list_is_cut;     /* it has entries that were not taken */
 	size_t list_bytes;
 	bool settling; /* the inspections of a list are not complete */
 	int64_t list_at_ms;

@@ -16,12 +16,13 @@
 enum {
 	LOOK_FIRST_MS = 1, /* after an owner's file was closed: the lock goes a moment later */
 	LOOK_LAST_MS = 64,
-	RESYNC_MS = 10000,      /* a look without any event */
-	RESYNC_EMPTY_MS = 1000, /* likewise, while no record is known: a mount makes no event */
-	REST = 9,               /* times as long as a look takes, there is none */
-	LONG_MS = 50,           /* after a look that took longer, */
-	LONG_REST = 99,         /* so many times: the others have waited */
-	STALL_REST_MS = 1000,   /* after a stall; four times as long after the next one */
+	RESYNC_MS = 10000,        /* a look without any event */
+	RESYNC_EMPTY_MS = 1000,   /* likewise, while no record is known: a mount makes no event */
+	REST = 9,                 /* times as long as a look takes, there is none */
+	LONG_MS = 50,             /* after a look that took longer, */
+	LONG_REST = 99,           /* so many times: the others have waited; but once in */
+	LONG_FORGIVEN_MS = 60000, /* that: the disk may have been busy */
+	STALL_REST_MS = 1000,     /* after a stall; four times as long after the next one */
 	STALL_REST_MAX_MS = 64000,
 	STALL_FORGOTTEN_MS = 600000,
 	OWNERS_AGAIN_MS = 50, /* while it is stalled, and so many of them in one turn */
@@ -61,6 +62,8 @@ struct bridge_container {
 	unsigned looked; /* flags of its answer */
 	int64_t look_took_ns;
 	size_t passed_over; /* claims that the look before had time for */
+	char *walk_from;    /* where the walk goes on whose time was over; NULL: it is whole */
+	size_t walk_left;   /* entries that it may visit */
 	bool incomplete;    /* not all directories are watched */
 
 	int64_t stalled_since_ms; /* 0: the looker answers */
@@ -76,6 +79,7 @@ struct bridge_container {
 	int64_t look_wait_ms;
 	int64_t resync_at_ms;  /* a walk without an event */
 	int64_t rest_until_ms; /* no look before */
+	int64_t long_again_ms; /* until then a long look is not the first one */
 	int64_t muted_until_ms;
 	int64_t window_at_ms; /* of events */
 	size_t events;
@@ -216,6 +220,7 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 	bridge_looker_forget(container->environment.looker, container->id);
 	bridge_listener_finish(&container->listener);
 	bridge_claims_finish(&container->claims);
+	free(container->walk_from);
 	free(container->name);
 	free(container);
 }
@@ -387,10 +392,12 @@ void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
 		container->muted_until_ms = 0;
 		container->dirty = true;
 	}
-	container->walks = container->dirty || now_ms >= container->resync_at_ms;
-	container->dirty = false;
+	bool goes_on = container->walk_from;
+	container->walks = goes_on || container->dirty || now_ms >= container->resync_at_ms;
+	/* The next walk is for changes that come while one is under way. */
+	container->dirty = container->dirty && goes_on;
 	container->claims.retry_at_ms = 0;
-	if (container->walks) {
+	if (container->walks && !goes_on) {
 		container->claims.more = 0;
 	}
 	struct wire *wire = bridge_looker_ask(container->environment.looker, container->name);
@@ -404,7 +411,8 @@ void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
 			(container->muted_until_ms == 0 ? LOOKER_WATCH : 0) |
 			(policy ? LOOKER_HAS_POLICY : 0));
 	wire_number(wire, container->passed_over);
-	wire_number(wire, ENTRIES + ENTRIES_PER_RECORD * records);
+	wire_text(wire, goes_on ? container->walk_from : "");
+	wire_number(wire, goes_on ? container->walk_left : ENTRIES + ENTRIES_PER_RECORD * records);
 	wire_number(wire, records);
 	wire_number(wire, policy ? policy->max_bytes : 0);
 	ask_about(container, wire);
@@ -488,6 +496,12 @@ static void take_result(struct bridge_container *container, struct wire_frame *f
 	frame->bad = wire_get_number(frame) != container->id || frame->bad;
 	container->looked = (unsigned)wire_get_number(frame);
 	container->passed_over = (size_t)wire_get_number(frame);
+	size_t len;
+	const char *place = wire_get_bytes(frame, &len);
+	frame->bad = frame->bad || len >= LOOKER_PLACE_BYTES;
+	free(container->walk_from);
+	container->walk_from = frame->bad || len == 0 ? NULL : allocate_text(place);
+	container->walk_left = (size_t)wire_get_number(frame);
 	container->claims.more += (size_t)wire_get_number(frame);
 	container->look_took_ns = (int64_t)wire_get_number(frame);
 	text_printf(container->mistake, sizeof(container->mistake), "%s", wire_get_text(frame));
@@ -525,9 +539,15 @@ static int64_t sooner(int64_t a, int64_t b)
 	return b != 0 && b < a ? b : a;
 }
 
+/* The time for the last look was over before its end. */
+static bool is_unfinished(const struct bridge_container *container)
+{
+	return container->passed_over > 0 || container->walk_from;
+}
+
 int64_t bridge_container_due_ms(const struct bridge_container *container)
 {
-	int64_t due_ms = container->dirty ? 0 : container->resync_at_ms;
+	int64_t due_ms = container->dirty || is_unfinished(container) ? 0 : container->resync_at_ms;
 	due_ms = sooner(due_ms, container->look_at_ms);
 	due_ms = sooner(due_ms, container->claims.retry_at_ms);
 	if (container->stalled_since_ms != 0 &&
@@ -604,10 +624,14 @@ static void note_walk(struct bridge_container *container, int64_t now_ms)
 }
 
 /* A container that makes the looker wait, makes all others wait. */
-static int64_t rest_ms(const struct bridge_container *container)
+static int64_t rest_ms(struct bridge_container *container, int64_t now_ms)
 {
 	bool is_long = container->look_took_ns > LONG_MS * INT64_C(1000000);
-	return container->look_took_ns * (is_long ? LONG_REST : REST) / 1000000;
+	bool forgiven = now_ms >= container->long_again_ms;
+	if (is_long && forgiven) {
+		container->long_again_ms = now_ms + LONG_FORGIVEN_MS;
+	}
+	return container->look_took_ns * (is_long && !forgiven ? LONG_REST : REST) / 1000000;
 }
 
 static void end_stall(struct bridge_container *container, int64_t now_ms)
@@ -625,21 +649,20 @@ static void end_stall(struct bridge_container *container, int64_t now_ms)
 bool bridge_container_on_looked(struct bridge_container *container, int64_t now_ms)
 {
 	bool unseen = container->looked & LOOKER_UNSEEN;
-	bool cut = container->looked & LOOKER_CUT;
-	/* A look that was cut may have left out records that a predecessor has announced. */
-	container->known = container->known || (!unseen && container->passed_over == 0);
+	/* Else it may have left out records that a predecessor has announced. */
+	container->known = container->known || (!unseen && !is_unfinished(container));
 	end_stall(container, now_ms);
 	if (container->looked & LOOKER_GONE) {
 		return false;
 	}
-	if (container->walks && !unseen) {
+	if (container->walks && !unseen && !container->walk_from) {
 		note_walk(container, now_ms);
 	}
-	container->dirty = container->dirty || unseen || cut;
+	container->dirty = container->dirty || unseen;
 	seek_owners(container, now_ms);
 	bridge_claims_decide(&container->claims, now_ms);
 	plan_next_look(container, now_ms);
-	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container));
+	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container, now_ms));
 	note_state(container);
 	return true;
 }

@@ -15,13 +15,19 @@
 #ifndef LIB_LOOKER_PROTOCOL_H
 #define LIB_LOOKER_PROTOCOL_H
 
+#include <limits.h>
+
+#include "lib/base/limits.h"
+
+enum { LOOKER_PLACE_BYTES = LIMIT_PATH_BYTES + 1 + NAME_MAX + 1 };
+
 enum looker_frame {
 	/* path of the directory of containers */
 	LOOKER_HELLO = 1,
 	LOOKER_LIST,
 	/*
-	 * id, name, device, inode, flags, number of claims to pass over, max_entries,
-	 * max_records, max_bytes, owner uid, gid;
+	 * id, name, device, inode, flags, number of claims to pass over, where the walk goes on or
+	 * "", entries to visit, max_records, max_bytes, owner uid, gid;
 	 * device and inode of its socket;
 	 * count of allowed patterns, those; count of pinned attributes, those with their values;
 	 * count of known claims; of each its path, its version (4 numbers), its owner's inode,
@@ -37,7 +43,11 @@ enum looker_frame {
 	LOOKER_RECORD,
 	LOOKER_OWNER,  /* path, device, inode; with a descriptor */
 	LOOKER_SOCKET, /* device, inode; with a descriptor */
-	/* id, flags, number of claims looked at, number of further records, time in ns, error */
+	/*
+	 * id, flags; when the time for this look was over before its end: number of claims looked
+	 * at, where the walk is to go on, entries left to visit; else 0, ""; number of further
+	 * records, time in ns without that in which the machine had no processor for it, error
+	 */
 	LOOKER_LOOKED,
 	LOOKER_EVENT, /* id, flags, number of events */
 };
@@ -76,10 +86,9 @@ enum {
 	LOOKER_GONE = 1,    /* the subdirectory is another one now, or none */
 	LOOKER_UNSEEN = 2,  /* something could not be looked at: descriptors or memory are short */
 	LOOKER_PARTIAL = 4, /* there are more entries than may be visited */
-	LOOKER_CUT = 8,     /* the time for this look was over before its end */
-	LOOKER_UNBOUNDED = 16,  /* registry/ shares the file system of its directory */
-	LOOKER_INCOMPLETE = 32, /* not all of it can be watched */
-	LOOKER_UNSAFE = 64      /* registry/ is on a file system without nosuid or nodev */
+	LOOKER_UNBOUNDED = 8,   /* registry/ shares the file system of its directory */
+	LOOKER_INCOMPLETE = 16, /* not all of it can be watched */
+	LOOKER_UNSAFE = 32      /* registry/ is on a file system without nosuid or nodev */
 };
 
 /* Of LOOKER_EVENT; id 0: the directory of containers, or everything. */
