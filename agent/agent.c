@@ -114,6 +114,7 @@ static void agent_reconsider(struct agent *agent)
 		agent_metrics_forget_removed(agent);
 		agent_registry_save_session(agent);
 	}
+	agent_drain_proceed_containers(agent);
 	agent_drain_proceed(agent);
 	agent_stop_proceed(agent);
 	agent_drain_early_proceed(agent);

@@ -1,5 +1,5 @@
 /*
- * drain, undrain and undamp: for the whole agent, or for one component of it.
+ * drain, undrain and undamp: for the whole agent, or for one component or container of it.
  */
 #include "cli/cli.h"
 
@@ -21,10 +21,20 @@ static const json_t *component_named(const json_t *agent, const char *name)
 	return NULL;
 }
 
-/* The drain of the component, or of the agent when `name` is NULL. */
-static const json_t *drain_of(const json_t *agent, const char *name)
+/* The agent as a whole when both are NULL. */
+struct target {
+	const char *component;
+	const char *container; /* SOURCE/NAME */
+};
+
+static const json_t *drain_of(const json_t *agent, const struct target *target)
 {
-	return json_object_get(name ? component_named(agent, name) : agent, "drain");
+	const json_t *bridge = json_object_get(agent, "bridge");
+	return target->container
+		? json_object_get(json_object_get(bridge, "drains"), target->container)
+		: json_object_get(
+			  target->component ? component_named(agent, target->component) : agent,
+			  "drain");
 }
 
 static bool is_gone(const json_t *component)
@@ -34,13 +44,16 @@ static bool is_gone(const json_t *component)
 }
 
 /* Says what a drain still waits for; "" when it is done. */
-static void drain_remains(char *out, size_t size, const json_t *agent, const char *name)
+static void drain_remains(char *out, size_t size, const json_t *agent, const struct target *target)
 {
+	const char *name = target->component;
+	const json_t *drain = drain_of(agent, target);
+	json_int_t records = json_integer_value(json_object_get(drain, "records"));
 	size_t index;
 	json_t *component;
 	size_t left = 0;
 	const json_t *components = json_object_get(agent, "components");
-	json_array_foreach (components, index, component) {
+	json_array_foreach (target->container ? NULL : components, index, component) {
 		bool chosen = !name || strcmp(output_text(component, "name"), name) == 0;
 		left += chosen && !is_gone(component);
 	}
@@ -48,7 +61,10 @@ static void drain_remains(char *out, size_t size, const json_t *agent, const cha
 	if (left) {
 		snprintf(out, size, "deregistering: %zu of %zu components left", left,
 			name ? 1 : json_array_size(components));
-	} else if (!json_is_true(json_object_get(drain_of(agent, name), "done"))) {
+	} else if (records > 0) {
+		snprintf(out, size, "deregistering: %lld record%s left", (long long)records,
+			records == 1 ? "" : "s");
+	} else if (!json_is_true(json_object_get(drain, "done"))) {
 		snprintf(out, size, "deregistered; the drain delay has not passed yet");
 	}
 }
@@ -61,7 +77,7 @@ static int drain_timed_out(const char *remains)
 }
 
 /* Waits as long as the drain takes, unless --timeout says how long. */
-static int wait_for_drain(struct cli *cli, const char *name)
+static int wait_for_drain(struct cli *cli, const struct target *target)
 {
 	static const struct berth_failure ended = { BERTH_FAILED,
 		"another client ended the drain" };
@@ -78,8 +94,8 @@ static int wait_for_drain(struct cli *cli, const char *name)
 			return code == BERTH_TIMEOUT ? drain_timed_out(remains)
 						     : output_failure(&failure);
 		}
-		bool active = json_is_true(json_object_get(drain_of(agent, name), "active"));
-		drain_remains(remains, sizeof(remains), agent, name);
+		bool active = json_is_true(json_object_get(drain_of(agent, target), "active"));
+		drain_remains(remains, sizeof(remains), agent, target);
 		json_decref(agent);
 		if (!active || !*remains) {
 			output_progress_end(&cli->output);
@@ -111,7 +127,7 @@ static bool is_saved(const json_t *state)
 }
 
 /* The end of drain and undrain: as JSON the drain as it is now. */
-static int drain_done(struct cli *cli, const char *name, const char *what)
+static int drain_done(struct cli *cli, const struct target *target, const char *what)
 {
 	struct berth_failure failure;
 	struct berth_answer answer;
@@ -120,7 +136,7 @@ static int drain_done(struct cli *cli, const char *name, const char *what)
 	}
 	json_t *agent = cli_parse_take(&answer);
 	const json_t *state = json_object_get(agent, "state");
-	const json_t *drain = drain_of(agent, name);
+	const json_t *drain = drain_of(agent, target);
 	json_t *none = json_pack("{s:b}", "active", 0);
 	int status = 0;
 	if (cli->output.json) {
@@ -140,31 +156,54 @@ static int drain_done(struct cli *cli, const char *name, const char *what)
 	return status;
 }
 
+/* 0, or the exit status. */
+static int find_target(struct cli *cli, struct target *ret_target)
+{
+	*ret_target = (struct target){ cli_operand(cli), cli->options.container };
+	return ret_target->component && ret_target->container
+		? output_usage("a COMPONENT, or --container: not both")
+		: 0;
+}
+
 int verb_drain(struct cli *cli)
 {
 	struct berth_failure failure;
-	const char *name = cli_operand(cli);
+	struct target target;
 	const struct options *options = &cli->options;
-	int code = name
-		? berth_drain_component(cli->berth, name, options->reason, options->for_s, &failure)
+	int status = find_target(cli, &target);
+	if (status) {
+		return status;
+	}
+	int code = target.container ? berth_drain_container(cli->berth, target.container,
+					      options->reason, options->for_s, &failure)
+		: target.component
+		? berth_drain_component(
+			  cli->berth, target.component, options->reason, options->for_s, &failure)
 		: berth_drain(cli->berth, options->reason, options->for_s, &failure);
 	if (code != 0) {
 		return output_failure(&failure);
 	}
 	if (!options->wait) {
-		return drain_done(cli, name, "draining");
+		return drain_done(cli, &target, "draining");
 	}
-	int status = wait_for_drain(cli, name);
-	return status ? status : drain_done(cli, name, "drained: the registry no longer shows it");
+	status = wait_for_drain(cli, &target);
+	return status ? status
+		      : drain_done(cli, &target, "drained: the registry no longer shows it");
 }
 
 int verb_undrain(struct cli *cli)
 {
 	struct berth_failure failure;
-	const char *name = cli_operand(cli);
-	int code = name ? berth_undrain_component(cli->berth, name, &failure)
-			: berth_undrain(cli->berth, &failure);
-	return code ? output_failure(&failure) : drain_done(cli, name, "the drain has ended");
+	struct target target;
+	int status = find_target(cli, &target);
+	if (status) {
+		return status;
+	}
+	int code = target.container
+		? berth_undrain_container(cli->berth, target.container, &failure)
+		: target.component ? berth_undrain_component(cli->berth, target.component, &failure)
+				   : berth_undrain(cli->berth, &failure);
+	return code ? output_failure(&failure) : drain_done(cli, &target, "the drain has ended");
 }
 
 int verb_undamp(struct cli *cli)

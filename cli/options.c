@@ -106,6 +106,8 @@ static const struct row {
 	ROW(FOLLOW, "follow", 0, FLAG, follow, NULL, "then show each new one, until interrupted"),
 	ROW(REASON, "reason", 0, TEXT, reason, "TEXT", "shown in status and history"),
 	ROW(FOR, "for", 0, DURATION_S, for_s, "TIME", "end by itself after this time"),
+	ROW(CONTAINER, "container", 0, TEXT, container, "SOURCE/NAME",
+		"of one container of this host, as berth bridge has it"),
 	ROW(WAIT, "wait", 0, FLAG, wait, NULL, "return when the registry no longer shows it"),
 	ROW(MESSAGE, "message", 0, TEXT, message, "TEXT", "shown in checks, as a command's output"),
 	ROW(AWAY_OK, "away-ok", 0, FLAG, away_ok, NULL,

@@ -69,6 +69,7 @@ enum option_id {
 	OPTION_FOLLOW,
 	OPTION_REASON,
 	OPTION_FOR,
+	OPTION_CONTAINER,
 	OPTION_WAIT,
 	OPTION_MESSAGE,
 	OPTION_AWAY_OK,
@@ -137,6 +138,7 @@ struct options {
 	bool follow;
 	const char *reason;
 	unsigned for_s; /* 0: until undrain */
+	const char *container;
 	bool wait;
 	const char *message;
 	bool away_ok;

@@ -501,6 +501,16 @@ int berth_drain_component(struct berth *berth, const char *component, const char
 int berth_undrain_component(
 	struct berth *berth, const char *component, struct berth_failure *failure);
 
+/*
+ * The same for one container, at the agent of its host; also for one that comes later with this
+ * name. `container` is SOURCE/NAME, as berth_bridge() has it: docker/web-1, dir/web-1.
+ * BERTH_PATH_NOT_FOUND: there is none.
+ */
+int berth_drain_container(struct berth *berth, const char *container, const char *reason,
+	unsigned for_s, struct berth_failure *failure);
+int berth_undrain_container(
+	struct berth *berth, const char *container, struct berth_failure *failure);
+
 /* Lifts the flap damping of a component: its checks count at once. */
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure);
 

@@ -60,6 +60,8 @@ static const struct route {
 		"supply or withdraw the addresses of a dynamic endpoint" },
 	{ "/v1/bridge", NULL, 1u << HTTP_GET, api_bridge,
 		"the containers of this host, and their records" },
+	{ "/v1/bridge/", "/drain", 1u << HTTP_POST | 1u << HTTP_DELETE, api_order_container_drain,
+		"maintenance of one container on or off, by SOURCE/NAME" },
 	{ "/v1/follow", NULL, 1u << HTTP_GET, api_follow,
 		"stream for an agent in a container: what it asked for" },
 	{ "/v1/follow/", "", 1u << HTTP_POST, api_follow_ask, "what that stream is to tell" },

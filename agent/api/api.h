@@ -48,6 +48,8 @@ enum api_act_kind {
 	API_UPDATE_METRICS, /* brings metrics up to date that the agent sets on request only */
 	API_DRAIN,
 	API_UNDRAIN,
+	API_DRAIN_CONTAINER,
+	API_UNDRAIN_CONTAINER,
 	API_UNDAMP,
 	/* may set `result`: the problems [{"file","line","message"}] if nothing changed */
 	API_RELOAD
@@ -56,14 +58,15 @@ enum api_act_kind {
 struct api_act {
 	enum api_act_kind kind;
 	const char *component; /* DRAIN, UNDRAIN: its label, or NULL for the whole agent; UNDAMP */
-	const char *reason;    /* DRAIN */
-	const char *container; /* BRIDGE: its part alone, or NULL for everything */
-	int64_t for_ms;        /* DRAIN; 0: without end */
-	bool away_ok;          /* READY: an outage of the registry alone is not a reason */
-	bool dry_run;          /* RELOAD: changes nothing, and sets `changes` without a problem */
-	json_t *result;        /* a new reference, or NULL */
-	json_t *changes;       /* likewise: what a reload would change */
-	bool is_being_saved;   /* set by DRAIN, UNDRAIN: api_drain_saved() follows */
+	const char *reason;    /* DRAIN, DRAIN_CONTAINER */
+	/* BRIDGE: its part alone, or NULL for everything; DRAIN_CONTAINER, UNDRAIN_CONTAINER */
+	const char *container;
+	int64_t for_ms;      /* DRAIN, DRAIN_CONTAINER; 0: without end */
+	bool away_ok;        /* READY: an outage of the registry alone is not a reason */
+	bool dry_run;        /* RELOAD: changes nothing, and sets `changes` without a problem */
+	json_t *result;      /* a new reference, or NULL */
+	json_t *changes;     /* likewise: what a reload would change */
+	bool is_being_saved; /* set by orders to drain: api_drain_saved() follows */
 };
 
 /* The agent behind the API. Endpoints are reached through their components. */

@@ -122,6 +122,7 @@ api_handler api_order_reload;
 api_handler api_order_run;
 api_handler api_order_report;
 api_handler api_order_component_drain;
+api_handler api_order_container_drain;
 api_handler api_order_undamp;
 api_handler api_order_endpoint;
 api_handler api_bridge;

@@ -223,36 +223,32 @@ void api_drain_saved(struct api *api)
 	}
 }
 
-/* True when the answer is to wait. */
-static bool drain_on(
-	struct api *api, const struct http_request *request, const char *component, struct err *err)
+static void begin_drain(
+	struct api *api, const struct http_request *request, struct api_act *order, struct err *err)
 {
 	static const char *const members[] = { "reason", "for", NULL };
 	json_t *body = read_body(request, members, err);
-	struct api_act order = { .kind = API_DRAIN, .component = component };
-	order.reason = text_member(body, "reason", "", err);
-	order.for_ms = read_duration_ms(body, err);
+	order->reason = text_member(body, "reason", "", err);
+	order->for_ms = read_duration_ms(body, err);
 	if (!err->code) {
-		act(api, &order, err);
+		act(api, order, err);
 	}
 	json_decref(body);
-	return order.is_being_saved;
 }
 
-static void drain(struct api *api, struct http_request *request, const char *component)
+/* `order`: that to begin, with what it is about. */
+static void drain(struct api *api, struct http_request *request, struct api_act *order)
 {
 	struct err err = ERR_INIT;
-	struct api_act end = { .kind = API_UNDRAIN, .component = component };
-	bool waits = false;
 	if (require_admin(api, request, &err)) {
 		/* The error is the answer. */
 	} else if (request->method == HTTP_POST) {
-		waits = drain_on(api, request, component, &err);
+		begin_drain(api, request, order, &err);
 	} else {
-		act(api, &end, &err);
-		waits = end.is_being_saved;
+		order->kind = order->kind == API_DRAIN ? API_UNDRAIN : API_UNDRAIN_CONTAINER;
+		act(api, order, &err);
 	}
-	if (waits) {
+	if (order->is_being_saved) {
 		answer_when_saved(api, request);
 	} else {
 		answer_result(request, &err);
@@ -262,7 +258,7 @@ static void drain(struct api *api, struct http_request *request, const char *com
 void api_order_drain(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
-	drain(api, request, NULL);
+	drain(api, request, &(struct api_act){ .kind = API_DRAIN });
 }
 
 void api_order_reload(struct api *api, struct http_request *request, const char *rest)
@@ -303,8 +299,8 @@ static int copy_name(char *out, const char *rest, const char *suffix, struct err
 {
 	size_t len = strlen(rest) - strlen(suffix);
 	if (len == 0 || len >= NAME_BYTES) {
-		return err_set(
-			err, BERTH_PATH_NOT_FOUND, "no component, check or endpoint has this name");
+		return err_set(err, BERTH_PATH_NOT_FOUND,
+			"no component, container, check or endpoint has this name");
 	}
 	memcpy(out, rest, len);
 	out[len] = '\0';
@@ -318,7 +314,19 @@ void api_order_component_drain(struct api *api, struct http_request *request, co
 	if (copy_name(name, rest, "/drain", &err)) {
 		answer_result(request, &err);
 	} else {
-		drain(api, request, name);
+		drain(api, request, &(struct api_act){ .kind = API_DRAIN, .component = name });
+	}
+}
+
+void api_order_container_drain(struct api *api, struct http_request *request, const char *rest)
+{
+	char name[NAME_BYTES];
+	struct err err = ERR_INIT;
+	if (copy_name(name, rest, "/drain", &err)) {
+		answer_result(request, &err);
+	} else {
+		drain(api, request,
+			&(struct api_act){ .kind = API_DRAIN_CONTAINER, .container = name });
 	}
 }
 

@@ -628,6 +628,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		.registry = environment->registry,
 		.holder = environment->holder,
 		.book = environment->book,
+		.drains = environment->drains,
 		.update_interval_ms = config->registry.update_interval_ms,
 		.inherited = environment->inherited,
 		.session_is_saved = session_is_saved,
@@ -807,9 +808,38 @@ bool bridge_has_container(const struct bridge *bridge, const char *name)
 	bool found = strncmp(name, "dir/", strlen("dir/")) == 0 &&
 		find(bridge, name + strlen("dir/")) < bridge->count;
 	for (size_t i = 0; i < bridge->runtime_count && !found; i++) {
-		found = bridge_runtime_find(bridge->runtimes[i], name) != NULL;
+		const struct bridge_guest *guest = bridge_runtime_find(bridge->runtimes[i], name);
+		found = guest && strcmp(bridge_guest_name(guest), name) == 0;
 	}
 	return found;
+}
+
+void bridge_review(struct bridge *bridge, const char *name)
+{
+	for (size_t i = 0; i < bridge->count; i++) {
+		if (strcmp(bridge_container_full_name(bridge->containers[i]), name) == 0) {
+			bridge_container_review(bridge->containers[i], clock_monotonic_ms());
+		}
+	}
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		struct bridge_guest *guest = bridge_runtime_find(bridge->runtimes[i], name);
+		if (guest) {
+			bridge_guest_review(guest);
+		}
+	}
+	plan(bridge);
+	bridge->environment.on_change(bridge->environment.context);
+}
+
+size_t bridge_records_left(const struct bridge *bridge, const char *name)
+{
+	const struct bridge_accounts *accounts = bridge_publish_accounts(bridge->publish);
+	size_t count = 0;
+	for (const struct list *at = accounts->all.next; at != &accounts->all; at = at->next) {
+		const struct bridge_account *account = LIST_ITEM(at, struct bridge_account, link);
+		count += strcmp(account->name, name) == 0 ? account->post_count : 0;
+	}
+	return count;
 }
 
 bool bridge_is_away(const struct bridge *bridge)

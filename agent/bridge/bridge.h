@@ -26,6 +26,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "agent/base/drains.h"
 #include "agent/bridge/account.h"
 #include "agent/bridge/book.h"
 #include "agent/bridge/looker.h"
@@ -46,6 +47,7 @@ struct bridge_environment {
 	const struct holder *holder; /* as bridge_publish_environment */
 	struct http *http;           /* that serves the containers' sockets */
 	const json_t *inherited;     /* bridge_book_load() in a resumed session; else NULL */
+	const struct drains *drains; /* by SOURCE/NAME */
 	struct check_scheduler *scheduler;
 	/* those of a predecessor; the ones that are taken get fd = -1 */
 	struct bridge_socket *sockets;
@@ -94,8 +96,14 @@ size_t bridge_pass_abandoned(struct bridge *bridge, struct bridge_abandoned **re
 size_t bridge_pass_owners(struct bridge *bridge, struct bridge_owner_file **ret_files);
 size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max);
 
+/* The drain of the container SOURCE/NAME, if there is one, has begun or ended. */
+void bridge_review(struct bridge *bridge, const char *name);
+/* Records of SOURCE/NAME that are in the registry, or may be; it may have gone. */
+size_t bridge_records_left(const struct bridge *bridge, const char *name);
+
 /* For metrics and the agent's status. */
 size_t bridge_containers(const struct bridge *bridge);
+/* By SOURCE/NAME. */
 bool bridge_has_container(const struct bridge *bridge, const char *name);
 /* The directory of containers cannot be used. */
 bool bridge_is_away(const struct bridge *bridge);

@@ -82,6 +82,11 @@ void bridge_claims_drop(struct bridge_claims *claims, struct bridge_claim *claim
 
 /* ---- judging ---- */
 
+const struct drain *bridge_claims_drain(const struct bridge_claims *claims)
+{
+	return bridge_publish_drain(claims->publish, claims->account->name);
+}
+
 static void refill(struct bridge_claims *claims, int64_t now_ms)
 {
 	double passed_s = (double)(now_ms - claims->tokens_at_ms) / 1000.0;
@@ -196,6 +201,7 @@ static void decide(
 	struct bridge_claims *claims, struct bridge_claim *claim, struct sums *sums, int64_t now_ms)
 {
 	struct err err = ERR_INIT;
+	const struct drain *drain = bridge_claims_drain(claims);
 	if (!claim->data && !claim->mistake.code &&
 		bridge_policy_allows(claims->policy, claim->path)) {
 		return; /* it has not been read yet */
@@ -211,6 +217,10 @@ static void decide(
 		text_printf(why, sizeof(why), "its owner is frozen, with the control group %s",
 			quote_text(claim->group).text);
 		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_FROZEN, why);
+	} else if (drain) {
+		char why[sizeof(drain->reason) + 16];
+		drain_describe(drain, why, sizeof(why));
+		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_WITHHELD, why);
 	} else if (claim->hold == BRIDGE_HOLD_OUT) {
 		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_WITHHELD, claim->hold_why);
 	} else if (claim->hold == BRIDGE_HOLD_AS_IT_IS && claim->state != BRIDGE_CLAIM_HELD) {

@@ -51,6 +51,8 @@ void bridge_claims_refuse(struct bridge_claims *claims, struct bridge_claim *cla
 /* Not later than then, retry_at_ms. */
 void bridge_claims_wake_at(struct bridge_claims *claims, int64_t at_ms);
 
+/* The container's drain; NULL: nobody drains it. Borrowed until the next change of drains. */
+const struct drain *bridge_claims_drain(const struct bridge_claims *claims);
 /* Judges each claim, and publishes those that are good. */
 void bridge_claims_decide(struct bridge_claims *claims, int64_t now_ms);
 /* A path has become free, or something that the container gave up has gone. */

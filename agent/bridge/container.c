@@ -102,21 +102,24 @@ static const struct bridge_claim *frozen_claim(const struct bridge_container *co
 static const char *state_of(const struct bridge_container *container)
 {
 	bool stalled = container->stalled_since_ms != 0 && container->stall_limit_at_ms != 0;
-	return stalled                           ? "stalled"
-		: *container->mistake            ? "refused"
-		: frozen_claim(container)        ? "frozen"
-		: container->muted_until_ms != 0 ? "throttled"
-		: container->claims.count == 0   ? "empty"
-						 : "served";
+	return stalled                                    ? "stalled"
+		: *container->mistake                     ? "refused"
+		: frozen_claim(container)                 ? "frozen"
+		: container->muted_until_ms != 0          ? "throttled"
+		: bridge_claims_drain(&container->claims) ? "draining"
+		: container->claims.count == 0            ? "empty"
+							  : "served";
 }
 
 static const char *why_of(const struct bridge_container *container)
 {
 	const struct bridge_claim *frozen = frozen_claim(container);
+	const struct drain *drain = bridge_claims_drain(&container->claims);
 	return *container->mistake               ? container->mistake
 		: frozen                         ? frozen->why
 		: container->muted_until_ms != 0 ? "it changes its registry too fast: it is looked "
 						   "at five times a second"
+		: drain                          ? drain->reason
 		: container->claims.count == 0   ? "no process of it holds a record"
 						 : "";
 }
@@ -269,6 +272,12 @@ bool bridge_container_pass(
 	const struct bridge_container *container, struct bridge_socket *ret_socket)
 {
 	return bridge_listener_pass(&container->listener, container->name, ret_socket);
+}
+
+void bridge_container_review(struct bridge_container *container, int64_t now_ms)
+{
+	bridge_claims_decide(&container->claims, now_ms);
+	note_state(container);
 }
 
 void bridge_container_retry(struct bridge_container *container, int64_t now_ms)

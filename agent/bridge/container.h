@@ -60,6 +60,8 @@ void bridge_container_set_policy(struct bridge_container *container,
 void bridge_container_expect(struct bridge_container *container, const char *path);
 /* Something may have changed that no event reports. */
 void bridge_container_doubt(struct bridge_container *container);
+/* Its drain has begun or ended. */
+void bridge_container_review(struct bridge_container *container, int64_t now_ms);
 /* A path has become free, or something that the container gave up has gone. */
 void bridge_container_retry(struct bridge_container *container, int64_t now_ms);
 

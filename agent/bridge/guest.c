@@ -74,6 +74,7 @@ static const char *state_of(const struct bridge_guest *guest)
 		: !is_described(guest)                ? "starting"
 		: guest->life == UNVERIFIED           ? "no pid namespace"
 		: guest->services.ignored             ? "ignored"
+		: bridge_claims_drain(&guest->claims) ? "draining"
 		: guest->claims.count == 0            ? "empty"
 		: guest->stopping                     ? "stopping"
 		: paused                              ? "paused"
@@ -82,11 +83,13 @@ static const char *state_of(const struct bridge_guest *guest)
 
 static const char *why_of(const struct bridge_guest *guest)
 {
+	const struct drain *drain = bridge_claims_drain(&guest->claims);
 	return guest->error                         ? guest->error
 		: guest->life == ENDED              ? "its first process has ended"
 		: !is_described(guest)              ? "its runtime has not reported it yet"
 		: guest->life == UNVERIFIED         ? guest->why_unverified
 		: guest->services.ignored           ? "a label of it says so"
+		: drain                             ? drain->reason
 		: guest->claims.count > 0           ? ""
 		: guest->services.problem_count > 0 ? guest->services.problems[0]
 						    : "it has no label that says its path or name";
@@ -588,6 +591,11 @@ void bridge_guest_set_config(struct bridge_guest *guest, const struct config *co
 	if (is_described(guest)) {
 		review(guest);
 	}
+}
+
+void bridge_guest_review(struct bridge_guest *guest)
+{
+	decide(guest);
 }
 
 /* ---- time ---- */

@@ -67,6 +67,8 @@ void bridge_guest_doubt(struct bridge_guest *guest);
 bool bridge_guest_is_doubted(const struct bridge_guest *guest);
 /* Somebody has sent it a signal by the runtime; 0: it is not known which. */
 void bridge_guest_on_signal(struct bridge_guest *guest, unsigned number);
+/* Its drain has begun or ended. */
+void bridge_guest_review(struct bridge_guest *guest);
 /* A path has become free, or something that it gave up has gone. */
 void bridge_guest_retry(struct bridge_guest *guest, int64_t now_ms);
 /* When bridge_guest_on_time() is due; INT64_MAX: never. Monotonic. */

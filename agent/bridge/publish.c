@@ -337,6 +337,12 @@ int bridge_publish_claim(struct bridge_publish *publish, const struct config_con
 	return 0;
 }
 
+const struct drain *bridge_publish_drain(const struct bridge_publish *publish, const char *name)
+{
+	const struct named_drain *drain = drains_find(publish->environment.drains, name);
+	return drain ? &drain->drain : NULL;
+}
+
 struct bridge_accounts *bridge_publish_accounts(struct bridge_publish *publish)
 {
 	return &publish->accounts;

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/base/drains.h"
 #include "agent/bridge/account.h"
 #include "agent/bridge/book.h"
 #include "agent/component/announce.h"
@@ -36,6 +37,7 @@ struct bridge_publish_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct bridge_book *book;
+	const struct drains *drains; /* by SOURCE/NAME */
 	const struct holder *holder; /* marks the records */
 	int64_t update_interval_ms;
 	/* A predecessor's entries, path -> container, in the session that is resumed; or NULL. */
@@ -63,6 +65,8 @@ void bridge_publish_destroy(struct bridge_publish *publish);
 int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
 	const char *path, const char *container, const char *data, size_t len, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
+/* The drain of SOURCE/NAME; NULL: none. Borrowed until the next change of drains. */
+const struct drain *bridge_publish_drain(const struct bridge_publish *publish, const char *name);
 /* The accounts of all containers. */
 struct bridge_accounts *bridge_publish_accounts(struct bridge_publish *publish);
 /* A predecessor has announced the container's path, and nobody has claimed it yet. */

@@ -21,7 +21,7 @@ static const char *text_of(const json_t *record, const char *member)
 void component_outcome_take(struct component_outcome *outcome, bool known, const json_t *record)
 {
 	static const char *const out[] = { "conflict", "refused", "failed", "withdrawn", "frozen",
-		NULL };
+		"withheld", NULL };
 	static const char *const unclear[] = { "waiting", "new", NULL };
 	outcome->known = known;
 	if (!known) {

@@ -25,6 +25,7 @@
 #include "agent/api/api.h"
 #include "agent/base/address_news.h"
 #include "agent/base/drain.h"
+#include "agent/base/drains.h"
 #include "agent/base/file_queue.h"
 #include "agent/base/history.h"
 #include "agent/base/holder.h"
@@ -157,7 +158,9 @@ struct agent {
 	struct api *api;
 
 	struct drain drain;
-	json_t *saved_drains; /* until the components exist */
+	struct drains container_drains;
+	struct timer container_drain_timer; /* the drain_delay of one ends */
+	json_t *saved_drains;               /* until the components exist */
 	ev_periodic drain_end_timer;
 	struct timer drain_retry_timer;
 	struct timer drain_save_timer;  /* active while orders wait for the disk */

@@ -60,6 +60,15 @@ static json_t *waits_status(const struct agent *agent)
 	return waits;
 }
 
+static json_t *bridge_status(const struct agent *agent)
+{
+	json_t *json = agent_bridge_status(agent);
+	if (json) {
+		json_object_set_new(json, "drains", agent_drain_containers_json(agent));
+	}
+	return json;
+}
+
 static json_t *agent_status(const struct agent *agent)
 {
 	static const char *const phases[] = { [AGENT_RUNNING] = "running",
@@ -80,7 +89,7 @@ static json_t *agent_status(const struct agent *agent)
 		agent->dns ? dns_json(agent->dns) : NULL, "xds", agent_xds_json(agent), "drain",
 		agent_drain_json(agent), "state", state_dir_json(&agent->state), "main_process",
 		main_process_status(agent), "waits", waits_status(agent), "reload_problems",
-		agent->reload_problems, "bridge", agent_bridge_status(agent));
+		agent->reload_problems, "bridge", bridge_status(agent));
 }
 
 /* ---- requests of the API ---- */
@@ -122,6 +131,15 @@ static int act(void *context, struct api_act *act, struct err *err)
 		break;
 	case API_UPDATE_METRICS:
 		agent_metrics_update(agent);
+		break;
+	case API_DRAIN_CONTAINER:
+		(void)agent_drain_begin_container(
+			agent, act->container, act->reason, act->for_ms, err);
+		act->is_being_saved = !err->code && agent_drain_is_being_saved(agent);
+		break;
+	case API_UNDRAIN_CONTAINER:
+		(void)agent_drain_end_container(agent, act->container, err);
+		act->is_being_saved = !err->code && agent_drain_is_being_saved(agent);
 		break;
 	case API_DRAIN:
 		agent_drain_begin(agent, component, act->reason, act->for_ms);

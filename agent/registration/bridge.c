@@ -90,6 +90,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.registry = agent->registry,
 			.book = agent->bridge_book,
 			.holder = &agent->holder,
+			.drains = &agent->container_drains,
 			.scheduler = agent->scheduler,
 			.http = agent->http,
 			.sockets = received->bridge,
@@ -171,6 +172,23 @@ void agent_bridge_proceed(struct agent *agent)
 	if (agent->bridge) {
 		bridge_proceed(agent->bridge);
 	}
+}
+
+bool agent_bridge_has(const struct agent *agent, const char *name)
+{
+	return agent->bridge && bridge_has_container(agent->bridge, name);
+}
+
+void agent_bridge_review(struct agent *agent, const char *name)
+{
+	if (agent->bridge) {
+		bridge_review(agent->bridge, name);
+	}
+}
+
+size_t agent_bridge_records_left(const struct agent *agent, const char *name)
+{
+	return agent->bridge ? bridge_records_left(agent->bridge, name) : 0;
 }
 
 static void set_count(void *context, const char *state, size_t count)

@@ -24,6 +24,12 @@ void agent_bridge_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
 void agent_bridge_apply_options(struct agent *agent);
 void agent_bridge_proceed(struct agent *agent);
+/* Whether a container of this host has this name, SOURCE/NAME. */
+bool agent_bridge_has(const struct agent *agent, const char *name);
+/* Its drain has begun or ended. */
+void agent_bridge_review(struct agent *agent, const char *name);
+/* Records of it that are in the registry, or may be. */
+size_t agent_bridge_records_left(const struct agent *agent, const char *name);
 void agent_bridge_update_metrics(struct agent *agent);
 
 /* For GET /v1/agent: directory, state, numbers of containers and of records by state; or NULL. */

@@ -1,5 +1,7 @@
 #include "agent/registration/drain.h"
 
+#include "agent/base/allocate.h"
+#include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/core/event.h"
 #include "agent/core/state.h"
@@ -20,20 +22,27 @@ static struct drain *drain_of(struct agent *agent, struct component *component)
 	return component ? component_drain(component) : &agent->drain;
 }
 
-static void report(struct agent *agent, const struct component *component, const char *from,
-	const char *to, const char *why)
+/* Of a component, of a container, or of the whole agent when both are NULL. */
+static void report_of(struct agent *agent, const char *component, const char *container,
+	const char *from, const char *to, const char *why)
 {
-	const char *label = component ? component_label(component) : NULL;
+	const char *name = component ? component : container;
 	char subject[300] = "drain";
-	if (label) {
-		text_printf(subject, sizeof(subject), "drain of %s", label);
+	if (name) {
+		text_printf(subject, sizeof(subject), "drain of %s", name);
 	}
 	agent_event(agent,
-		&(struct transition){ .component = label,
+		&(struct transition){ .component = component,
 			.subject = subject,
 			.from = from,
 			.to = to,
 			.why = why });
+}
+
+static void report(struct agent *agent, const struct component *component, const char *from,
+	const char *to, const char *why)
+{
+	report_of(agent, component ? component_label(component) : NULL, NULL, from, to, why);
 }
 
 json_t *agent_drain_save(struct agent *agent)
@@ -48,6 +57,7 @@ json_t *agent_drain_save(struct agent *agent)
 		}
 	}
 	json_object_set_new(document, "components", components);
+	json_object_set_new(document, "containers", drains_json(&agent->container_drains));
 	return document;
 }
 
@@ -77,7 +87,7 @@ static void on_save_timer(void *context)
 static void save(struct agent *agent)
 {
 	json_t *document = agent_drain_save(agent);
-	bool any = agent->drain.active ||
+	bool any = agent->drain.active || agent->container_drains.count > 0 ||
 		json_object_size(json_object_get(document, "components")) > 0;
 	if (!timer_runs(&agent->drain_save_timer)) {
 		timer_start(&agent->drain_save_timer, SAVE_PATIENCE_MS);
@@ -110,6 +120,9 @@ static void arm(struct agent *agent)
 	for (size_t i = 0; i < agent->component_count; i++) {
 		end = earlier_end(end, component_drain(agent->components[i]));
 	}
+	for (size_t i = 0; i < agent->container_drains.count; i++) {
+		end = earlier_end(end, &agent->container_drains.items[i].drain);
+	}
 	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
 	if (end > 0) {
 		ev_periodic_set(&agent->drain_end_timer, end, 0.0, NULL);
@@ -134,6 +147,15 @@ static void expire(struct agent *agent, struct component *component)
 	}
 }
 
+static void end_of_container(struct agent *agent, struct named_drain *drain, const char *why)
+{
+	char *name = allocate_text(drain->name);
+	drains_remove(&agent->container_drains, drain);
+	report_of(agent, NULL, name, "draining", "serving", why);
+	agent_bridge_review(agent, name);
+	free(name);
+}
+
 static void on_end_timer(struct ev_loop *loop, ev_periodic *timer, int events)
 {
 	(void)loop;
@@ -142,6 +164,12 @@ static void on_end_timer(struct ev_loop *loop, ev_periodic *timer, int events)
 	expire(agent, NULL);
 	for (size_t i = 0; i < agent->component_count; i++) {
 		expire(agent, agent->components[i]);
+	}
+	for (size_t i = agent->container_drains.count; i-- > 0;) {
+		struct named_drain *drain = &agent->container_drains.items[i];
+		if (drain->drain.until > 0 && ev_now(agent->loop) >= drain->drain.until) {
+			end_of_container(agent, drain, "its time is over");
+		}
 	}
 	changed(agent);
 }
@@ -169,14 +197,100 @@ void agent_drain_end(struct agent *agent, struct component *component)
 	}
 }
 
+/* ---- containers ---- */
+
+static int no_container(struct err *err, const char *name)
+{
+	return err_set(err, BERTH_PATH_NOT_FOUND,
+		"no container of this host is named \"%s\": names are SOURCE/NAME, as berth bridge "
+		"shows them; of a directory, dir/NAME",
+		name);
+}
+
+int agent_drain_begin_container(
+	struct agent *agent, const char *name, const char *reason, int64_t for_ms, struct err *err)
+{
+	struct named_drain *drain = drains_find(&agent->container_drains, name);
+	bool was_active = drain;
+	if (!drain && !agent_bridge_has(agent, name)) {
+		return no_container(err, name);
+	}
+	drain = drains_add(&agent->container_drains, name);
+	if (!drain) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED, "more than %d containers are drained",
+			DRAINS_MAX);
+	}
+	drain_begin(&drain->drain, reason, (double)for_ms / 1000.0, ev_time());
+	report_of(agent, NULL, name, was_active ? "draining" : "serving", "draining", reason);
+	agent_bridge_review(agent, name);
+	changed(agent);
+	return 0;
+}
+
+int agent_drain_end_container(struct agent *agent, const char *name, struct err *err)
+{
+	struct named_drain *drain = drains_find(&agent->container_drains, name);
+	if (!drain) {
+		return agent_bridge_has(agent, name) ? 0 : no_container(err, name);
+	}
+	end_of_container(agent, drain, "ended by request");
+	changed(agent);
+	return 0;
+}
+
+static double container_left_s(const struct agent *agent, const struct named_drain *drain)
+{
+	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
+	return drain->out_at > 0 ? drain->out_at + delay_s - clock_monotonic_s() : delay_s;
+}
+
+static void on_container_timer(void *context)
+{
+	agent_wake(context);
+}
+
+void agent_drain_proceed_containers(struct agent *agent)
+{
+	double next_s = 0;
+	for (size_t i = 0; i < agent->container_drains.count; i++) {
+		struct named_drain *drain = &agent->container_drains.items[i];
+		if (agent_bridge_records_left(agent, drain->name) > 0) {
+			drain->out_at = 0;
+			continue;
+		}
+		drain->out_at = drain->out_at > 0 ? drain->out_at : clock_monotonic_s();
+		double left_s = container_left_s(agent, drain);
+		next_s = left_s > 0 && (next_s <= 0 || left_s < next_s) ? left_s : next_s;
+	}
+	if (next_s > 0) {
+		timer_start(&agent->container_drain_timer, (int64_t)(next_s * 1000.0) + 1);
+	} else {
+		timer_stop(&agent->container_drain_timer);
+	}
+}
+
+json_t *agent_drain_containers_json(const struct agent *agent)
+{
+	json_t *json = drains_json(&agent->container_drains);
+	for (size_t i = 0; i < agent->container_drains.count; i++) {
+		const struct named_drain *drain = &agent->container_drains.items[i];
+		json_t *one = json_object_get(json, drain->name);
+		bool done = drain->out_at > 0 && container_left_s(agent, drain) <= 0;
+		json_object_set_new(one, "records",
+			json_integer((json_int_t)agent_bridge_records_left(agent, drain->name)));
+		json_object_set_new(one, "done", json_boolean(done));
+	}
+	return json;
+}
+
+/* ---- confirmation ---- */
+
 void agent_drain_confirm_again(struct agent *agent)
 {
 	agent->drained_at = 0;
 	agent->drain.quiet_looks = 0;
 	agent_wake(agent);
 }
-
-/* ---- is it done? ---- */
 
 static void confirmed(struct agent *agent)
 {
@@ -281,14 +395,19 @@ void agent_drain_load(struct agent *agent, const json_t *passed)
 	timer_init(&agent->drain_retry_timer, agent->loop, "end of a drain", on_retry_timer, agent);
 	timer_init(
 		&agent->drain_save_timer, agent->loop, "saving of a drain", on_save_timer, agent);
+	timer_init(&agent->container_drain_timer, agent->loop, "drain_delay of a container",
+		on_container_timer, agent);
 	struct err err = ERR_INIT;
 	json_t *document = passed ? json_incref((json_t *)passed)
 				  : state_dir_load(&agent->state, DRAIN_DOCUMENT, &err);
 	if (err.code) {
 		log_warn("drain", "the saved drain cannot be read and is ignored: %s", err.msg);
 	}
-	if (document && !drain_from_json(&agent->drain, document, ev_time())) {
-		log_warn("drain", "the saved drain has an unknown shape and is ignored");
+	if (document &&
+		(!drain_from_json(&agent->drain, document, ev_time()) ||
+			!drains_load(&agent->container_drains,
+				json_object_get(document, "containers"), ev_time()))) {
+		log_warn("drain", "a saved drain has an unknown shape and is ignored");
 	}
 	agent->saved_drains = document;
 }
@@ -319,6 +438,10 @@ void agent_drain_load_components(struct agent *agent)
 		load_component(agent->components[i], saved);
 		log_still(component_drain(agent->components[i]),
 			component_label(agent->components[i]));
+	}
+	for (size_t i = 0; i < agent->container_drains.count; i++) {
+		const struct named_drain *drain = &agent->container_drains.items[i];
+		log_still(&drain->drain, drain->name);
 	}
 	if (agent->saved_drains) {
 		save(agent);

@@ -1,8 +1,8 @@
 /*
- * Drains (maintenance) of the whole agent and of single components: begun and ended by request,
- * saved across restarts, ended by their time. The agent's drain is done when the registry has
- * confirmed that no node of ours is left; a component's when its record is withdrawn; both after
- * drain_delay.
+ * Drains (maintenance) of the whole agent, and of single components or containers: begun and ended
+ * by request, saved across restarts, ended by their time. The agent's drain is done when the
+ * registry has confirmed that no node of ours is left; a component's or container's when its
+ * records are withdrawn; all after drain_delay.
  */
 #ifndef AGENT_REGISTRATION_DRAIN_H
 #define AGENT_REGISTRATION_DRAIN_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "agent/component/component.h"
+#include "lib/base/err.h"
 
 struct agent;
 
@@ -25,6 +26,18 @@ json_t *agent_drain_save(struct agent *agent);
 void agent_drain_begin(
 	struct agent *agent, struct component *component, const char *reason, int64_t for_ms);
 void agent_drain_end(struct agent *agent, struct component *component);
+/*
+ * The same for a container of this host, SOURCE/NAME: it lasts while none has the name, too.
+ * BERTH_PATH_NOT_FOUND: there is no such container, and no such drain.
+ */
+int agent_drain_begin_container(struct agent *agent, const char *name, const char *reason,
+	int64_t for_ms, struct err *err) ERR_REQUIRED(5);
+int agent_drain_end_container(struct agent *agent, const char *name, struct err *err)
+	ERR_REQUIRED(3);
+/* Part of agent_reconsider(), after the bridge: notes whose records have gone. */
+void agent_drain_proceed_containers(struct agent *agent);
+/* SOURCE/NAME -> the drain, with "records" that are left, and "done". New reference. */
+json_t *agent_drain_containers_json(const struct agent *agent);
 /* A change is on its way to the disk: the answer to its order comes by api_drain_saved(). */
 bool agent_drain_is_being_saved(const struct agent *agent);
 /* The components changed: earlier confirmations of the registry no longer count. */

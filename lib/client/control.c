@@ -220,14 +220,14 @@ int berth_live(struct berth *berth, struct berth_failure *failure)
 
 /* ---- asking for something to be done ---- */
 
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
 /* "/v1/agent/<kind>/<name><suffix>". A name that a configuration could not give is not sent. */
 static int named_target(char *out, size_t size, const char *kind, const char *name,
 	const char *suffix, struct err *err)
 {
-	static const char name_bytes[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	int len = snprintf(out, size, "/v1/agent/%s/%s%s", kind, name, suffix);
-	if (!*name || name[strspn(name, name_bytes)] || (size_t)len >= size) {
+	if (!*name || name[strspn(name, NAME_LETTERS)] || (size_t)len >= size) {
 		/* The singular of checks, components, endpoints. */
 		return err_set(err, BERTH_PATH_NOT_FOUND, "the agent has no %.*s named %s",
 			(int)strlen(kind) - 1, kind, quote_text(name).text);
@@ -291,6 +291,40 @@ int berth_undrain_component(
 {
 	return send_named_take(berth, "undrain", "DELETE", "components", component, "/drain",
 		no_body(), NULL, failure);
+}
+
+static int send_container_take(struct berth *berth, const char *what, const char *method,
+	const char *container, json_t *body, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	const char *slash = strchr(container, '/');
+	int len = snprintf(target, sizeof(target), "/v1/bridge/%s/drain", container);
+	int code;
+	if (!slash || slash == container || !slash[1] ||
+		container[strspn(container, NAME_LETTERS "/")] || (size_t)len >= sizeof(target)) {
+		json_decref(body);
+		code = err_set(&err, BERTH_PATH_NOT_FOUND,
+			"a container's name is SOURCE/NAME, such as docker/web-1 or dir/web-1, not "
+			"%s",
+			quote_text(container).text);
+	} else {
+		code = send_take(berth, what, method, target, body, NULL, NULL, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_drain_container(struct berth *berth, const char *container, const char *reason,
+	unsigned for_s, struct berth_failure *failure)
+{
+	return send_container_take(
+		berth, "drain", "POST", container, drain_body(reason, for_s), failure);
+}
+
+int berth_undrain_container(
+	struct berth *berth, const char *container, struct berth_failure *failure)
+{
+	return send_container_take(berth, "undrain", "DELETE", container, no_body(), failure);
 }
 
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure)

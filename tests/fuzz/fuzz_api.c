@@ -98,6 +98,10 @@ static int act(void *context, struct api_act *act, struct err *err)
 		return stage->flags & AWAY && !act->away_ok
 			? err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is away")
 			: 0;
+	case API_DRAIN_CONTAINER:
+		assert(*act->container);
+		assert(act->reason && act->for_ms >= 0 && act->for_ms / 1000 <= INT32_MAX);
+		return 0;
 	case API_DRAIN:
 		assert(act->reason && act->for_ms >= 0 && act->for_ms / 1000 <= INT32_MAX);
 		drain_begin(component_drain(stage->component), act->reason,
@@ -114,6 +118,7 @@ static int act(void *context, struct api_act *act, struct err *err)
 		return stage->flags & FAILING ? err_set(err, BERTH_FAILED, "no memory") : 0;
 	case API_UPDATE_METRICS:
 	case API_UNDAMP:
+	case API_UNDRAIN_CONTAINER:
 		return 0;
 	}
 	return 0;

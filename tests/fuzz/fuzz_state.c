@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/base/drain.h"
+#include "agent/base/drains.h"
 #include "agent/base/history.h"
 #include "agent/check/result.h"
 #include "agent/check/state.h"
@@ -90,6 +91,22 @@ static void check_drain(const json_t *document)
 	json_decref(saved);
 }
 
+/* Those of containers: what was loaded is saved, and loaded again, unchanged. */
+static void check_drains(const json_t *document)
+{
+	struct drains drains = { .items = NULL };
+	struct drains again = { .items = NULL };
+	(void)drains_load(&drains, document, 1000);
+	json_t *saved = drains_json(&drains);
+	assert(json_object_size(saved) == drains.count && drains_load(&again, saved, 1000));
+	json_t *twice = drains_json(&again);
+	assert(json_equal(saved, twice));
+	json_decref(twice);
+	json_decref(saved);
+	drains_finish(&again);
+	drains_finish(&drains);
+}
+
 static void check_history(const json_t *document)
 {
 	struct history *history = history_create();
@@ -154,6 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	json_t *document = json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL);
 	if (document) {
 		check_drain(document);
+		check_drains(document);
 		check_history(document);
 		check_machine(document);
 		check_last_result(document);

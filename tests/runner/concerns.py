@@ -27,7 +27,7 @@ AROUND = [
     ("agent/command/*", "e2e/checks_processes"),
     ("agent/registration/components.c agent/registration/persistent.c agent/component/*",
         "e2e/lifecycle_component"),
-    ("agent/registration/drain*.c agent/base/drain.c", "e2e/lifecycle_drain"),
+    ("agent/registration/drain*.c agent/base/drain*.c", "e2e/lifecycle_drain"),
     ("agent/life/main_process.c agent/supervise/*", "e2e/lifecycle_supervisor"),
     ("agent/serving/metrics.c agent/base/metrics*", "e2e/lookups_metrics"),
     ("agent/serving/names.c agent/names/* agent/dns/*", "e2e/names"),

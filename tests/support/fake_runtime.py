@@ -3,6 +3,7 @@ nothing. Its containers are processes in control groups that are named by their 
 """
 
 import contextlib
+import itertools
 import json
 import pathlib
 import re
@@ -47,6 +48,13 @@ class Container:
         self.process.kill()
         self.process.wait()
 
+    def end(self):
+        self.kill()
+        for _ in range(1000):
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+                break
+
     def give_number_away(self):
         """Another process gets the number of its own, which has ended, and its control group."""
         for _ in range(TRIES):
@@ -69,6 +77,7 @@ class FakeRuntime:
         self.path = pathlib.Path(path)
         self.group = ControlGroup("freezer")
         self.containers = {}
+        self.numbers = itertools.count(0xabc0)
         self.answers = {}
         self.requests = []
         self.streams = []
@@ -126,10 +135,15 @@ class FakeRuntime:
                     stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
 
     def run(self, name, labels):
-        one = Container(self.group, name, labels, len(self.containers) + 0xabc0)
+        one = Container(self.group, name, labels, next(self.numbers))
         self.containers[one.id] = one
         self.event("start", one)
         return one
+
+    def remove(self, container):
+        del self.containers[container.id]
+        container.end()
+        self.event("destroy", container)
 
     def stop_listening(self):
         """A thread that waits in accept() may go on with the next socket of this number."""
@@ -143,8 +157,5 @@ class FakeRuntime:
         for one in self.containers.values():
             one.kill()
         for one in self.containers.values():
-            for _ in range(1000):
-                with contextlib.suppress(OSError):
-                    one.folder.rmdir()
-                    break
+            one.end()
         self.group.end()

@@ -113,6 +113,8 @@ static inline int act(void *context, struct api_act *act, struct err *err)
 		break;
 	case API_DRAIN:
 	case API_UNDRAIN:
+	case API_DRAIN_CONTAINER:
+	case API_UNDRAIN_CONTAINER:
 	case API_UNDAMP:
 	case API_RELOAD:
 		carry_out(act, err);
