@@ -37,6 +37,7 @@ static const char EVENTS[] =
 static const char LIST[] = "GET /containers/json HTTP/1.1\r\nHost: runtime\r\n\r\n";
 
 enum state { AWAY, IDLE, ASKED };
+enum known { SIGNATURE, PID, STARTED, HEALTH };
 
 struct connection {
 	enum state state;
@@ -55,7 +56,7 @@ struct engine {
 	struct buffer signature;
 	struct buffer inspection;
 
-	json_t *known;  /* id -> [signature of the list, pid, time of its start] */
+	json_t *known;  /* id -> [signature of the list, pid, time of its start, health] */
 	json_t *queue;  /* id -> attempts so far; the oldest first */
 	json_t *listed; /* ids, while a list comes */
 	bool list_is_due;
@@ -207,6 +208,27 @@ static void pass_signal(const struct engine *engine, const char *id, const json_
 	wire_flush(engine->wire);
 }
 
+/*
+ * Podman tells the health of a container at each run of its check, and does not change by that: it
+ * is asked when the word is another one than it said last.
+ */
+static bool is_old_health(const struct engine *engine, const char *id, const json_t *event)
+{
+	static const char action[] = "health_status";
+	const char *said = json_string_value(json_object_get(event, "Action"));
+	const char *known = json_string_value(
+		json_array_get(json_object_get(engine->known, id), HEALTH));
+	if (strncmp(said, action, strlen(action)) != 0 || !known) {
+		return false;
+	}
+	said += strlen(action);
+	said = *said
+		? said + strspn(said, ": ")
+		: json_string_value(json_object_get(
+			  json_object_get(json_object_get(event, "Actor"), "Attributes"), action));
+	return said && *said && strcmp(said, known) == 0;
+}
+
 static void on_event(void *context, const char *text, size_t len, bool is_whole)
 {
 	struct engine *engine = context;
@@ -220,7 +242,7 @@ static void on_event(void *context, const char *text, size_t len, bool is_whole)
 		engine->list_is_due = true; /* who knows what it says */
 	} else if (strcmp(action, "kill") == 0) {
 		pass_signal(engine, id, event);
-	} else {
+	} else if (!is_old_health(engine, id, event)) {
 		engine_look(engine, id);
 	}
 	json_decref(event);
@@ -231,7 +253,7 @@ static void on_event(void *context, const char *text, size_t len, bool is_whole)
 static bool is_known_as(const struct engine *engine, const char *id, const char *signature)
 {
 	const char *known = json_string_value(
-		json_array_get(json_object_get(engine->known, id), 0));
+		json_array_get(json_object_get(engine->known, id), SIGNATURE));
 	return known && strcmp(known, signature) == 0;
 }
 
@@ -252,8 +274,8 @@ static void on_entry(void *context, const char *text, size_t len, bool is_whole)
 		if (!is_known_as(engine, id, buffer_text(&engine->signature))) {
 			engine_look(engine, id);
 			json_object_set_new(engine->known, id,
-				memory_must(json_pack(
-					"[s, i, s]", buffer_text(&engine->signature), 0, "")));
+				memory_must(json_pack("[s, i, s, s]",
+					buffer_text(&engine->signature), 0, "", "")));
 		}
 	}
 	json_decref(entry);
@@ -280,18 +302,19 @@ static void end_list(struct engine *engine)
 static bool has_watched(const struct engine *engine, const struct facts_process *process)
 {
 	const json_t *known = json_object_get(engine->known, engine->id);
-	const char *started = json_string_value(json_array_get(known, 2));
-	return process->pid > 0 && json_integer_value(json_array_get(known, 1)) == process->pid &&
+	const char *started = json_string_value(json_array_get(known, STARTED));
+	return process->pid > 0 && json_integer_value(json_array_get(known, PID)) == process->pid &&
 		started && strcmp(started, process->started) == 0;
 }
 
-static void note_process(struct engine *engine, const struct facts_process *process)
+static void note_process(
+	struct engine *engine, const struct facts_process *process, const json_t *inspection)
 {
 	json_t *known = json_object_get(engine->known, engine->id);
-	const char *signature = json_string_value(json_array_get(known, 0));
+	const char *signature = json_string_value(json_array_get(known, SIGNATURE));
 	json_object_set_new(engine->known, engine->id,
-		memory_must(json_pack(
-			"[s, I, s]", signature ? signature : "", process->pid, process->started)));
+		memory_must(json_pack("[s, I, s, s]", signature ? signature : "", process->pid,
+			process->started, facts_health(inspection))));
 }
 
 static void send_container(struct engine *engine, const json_t *inspection)
@@ -336,7 +359,7 @@ static void take_inspection(struct engine *engine, const json_t *inspection)
 		if (process.pid == 0) {
 			json_object_del(engine->known, engine->id);
 		} else {
-			note_process(engine, &process);
+			note_process(engine, &process, inspection);
 		}
 		return;
 	}

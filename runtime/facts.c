@@ -41,6 +41,13 @@ void facts_process(struct facts_process *ret_process, const json_t *inspection)
 		text_at(state, "StartedAt"));
 }
 
+const char *facts_health(const json_t *inspection)
+{
+	const json_t *state = json_object_get(inspection, "State");
+	const json_t *health = json_object_get(state, "Health");
+	return text_at(health ? health : json_object_get(state, "Healthcheck"), "Status");
+}
+
 bool facts_same_process(const struct facts_process *a, const struct facts_process *b)
 {
 	return a->pid == b->pid && strcmp(a->started, b->started) == 0;
@@ -169,7 +176,6 @@ static void write_state(struct wire *wire, const json_t *inspection)
 {
 	const json_t *state = json_object_get(inspection, "State");
 	const json_t *config = json_object_get(inspection, "Config");
-	const json_t *health = json_object_get(state, "Health");
 	const json_t *signal = json_object_get(config, "StopSignal");
 	const json_t *timeout = json_object_get(config, "StopTimeout");
 	char number[24] = "";
@@ -180,7 +186,7 @@ static void write_state(struct wire *wire, const json_t *inspection)
 	wire_text(wire, text_at(config, "Image"));
 	wire_text(wire, text_at(config, "Hostname"));
 	wire_text(wire, text_at(state, "Status"));
-	wire_text(wire, text_at(health ? health : json_object_get(state, "Healthcheck"), "Status"));
+	wire_text(wire, facts_health(inspection));
 	wire_text(wire, process.started);
 	wire_number(wire, process.pid > 0 ? (uint64_t)process.pid : 0);
 	if (json_is_integer(signal)) {

@@ -24,6 +24,9 @@ struct facts_process {
 void facts_process(struct facts_process *ret_process, const json_t *inspection);
 bool facts_same_process(const struct facts_process *a, const struct facts_process *b);
 
+/* The word of its own health check; "": it has none. */
+const char *facts_health(const json_t *inspection);
+
 /* Labels and variables whose name begins with one of these are passed on. */
 struct facts_filter {
 	char **prefixes;

@@ -1,49 +1,13 @@
 """Checks of type grpc and gRPC's own server, plain and with TLS."""
 
-import sys
 import unittest
-from concurrent import futures
 
 from berth import AgentTest, wait_until
 from certificates import Authority, TlsServer
-try:
-    import grpc
-except ImportError:  # a Python that is not the system's
-    sys.path.append("/usr/lib/python3/dist-packages")
-    import grpc
-
-CHECK = "/grpc.health.v1.Health/Check"
-SERVING, NOT_SERVING = 1, 2
-
-
-class Health(grpc.GenericRpcHandler):
-    """grpc.health.v1.Health, without its package: the messages are two bytes and a name."""
-
-    def __init__(self):
-        self.statuses = {"": SERVING, "app.Greeter": SERVING}
-
-    def service(self, handler_call_details):
-        if handler_call_details.method != CHECK:
-            return None
-        return grpc.unary_unary_rpc_method_handler(self.check)
-
-    def check(self, request, context):
-        name = request[2:].decode()
-        if name not in self.statuses:
-            context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
-        return b"\x08" + bytes((self.statuses[name],))
+from grpc_health import NOT_SERVING, Health, grpc, serve
 
 
 class GrpcHealth(AgentTest):
-    def serve(self, *handlers, credentials=None):
-        server = grpc.server(futures.ThreadPoolExecutor(4))
-        server.add_generic_rpc_handlers(handlers)
-        port = server.add_secure_port("localhost:0", credentials) if credentials \
-            else server.add_insecure_port("localhost:0")
-        server.start()
-        self.addCleanup(server.stop, None)
-        return port
-
     def agent_of(self, checks):
         agent = self.web_agent(check="", extra={f"check {name}": {"type": "grpc",
             "target": f"localhost:{port}", "interval": "100ms", "timeout": "20s", **keys}
@@ -57,12 +21,12 @@ class GrpcHealth(AgentTest):
 
     def test_plain(self):
         health = Health()
-        port = self.serve(health)
+        port = serve(self, health)
         agent = self.agent_of({
             "whole": (port, {}),
             "app": (port, {"service": "app.Greeter"}),
             "other": (port, {"service": "app.Other"}),
-            "none": (self.serve(), {}),
+            "none": (serve(self), {}),
             "tls": (port, {"tls": "yes", "tls_verify": "no"}),
         })
         self.assert_said(agent, "whole", "SERVING")
@@ -80,8 +44,8 @@ class GrpcHealth(AgentTest):
         server, client = authority.sign("server"), authority.sign("client")
         pair = tuple(file.read_bytes() for file in reversed(server))
         root = authority.file.read_bytes()
-        port = self.serve(Health(), credentials=grpc.ssl_server_credentials([pair]))
-        mutual = self.serve(Health(), credentials=grpc.ssl_server_credentials([pair], root, True))
+        port = serve(self, Health(), credentials=grpc.ssl_server_credentials([pair]))
+        mutual = serve(self, Health(), credentials=grpc.ssl_server_credentials([pair], root, True))
         http = TlsServer(server)
         self.addCleanup(http.close)
         tls = {"tls": "yes", "tls_ca": authority.file}

@@ -8,44 +8,9 @@ import signal
 import socket
 import unittest
 
-from berth import AgentTest, wait_until
+from berth import wait_until
 from rights import needs
-from runtimes import Docker, Podman
-
-
-def labels(name, **more):
-    return {"berth.path": f"/services/{name}/components/c1", "berth.endpoint.http.port": "80",
-        **more}
-
-
-class RuntimeTest(AgentTest):
-    RUNTIME = Docker
-
-    def setUp(self):
-        super().setUp()
-        self.runtime = self.RUNTIME(self.folder / "runtime")
-        self.addCleanup(self.runtime.end)
-        self.runtime.start()
-        self.runtime.take_image()
-        self.host = self.agent("host", **{
-            "runtime docker": {"socket": self.runtime.socket, "address": "192.0.2.7"},
-            "container *": {"allow": "/services/**"}}).start()
-
-    def part(self, name):
-        for part in self.host.get("/v1/bridge").json["containers"]:
-            if part["name"] == f"docker/{name}":
-                return part
-        return {"state": None, "why": "", "records": []}
-
-    def record(self, name):
-        return self.in_registry(f"/services/{name}/components/c1")
-
-    def await_in(self, name):
-        wait_until(lambda: self.record(name), f"{name} is registered: {self.part(name)}")
-        return self.record(name)
-
-    def await_out(self, name):
-        wait_until(lambda: not self.record(name), f"{name} is not registered")
+from runtimes import Podman, RuntimeTest, labels
 
 
 class Life:

@@ -10,6 +10,8 @@ import re
 import socket
 import subprocess
 import threading
+import time
+import urllib.parse
 
 from control_groups import ControlGroup
 
@@ -25,21 +27,25 @@ class Container:
         self.name, self.labels = name, labels
         self.folder = group.folder / self.id
         self.folder.mkdir()
+        self.health = ""
+        self.more = {}
+        self.restart("2030-01-01T00:00:00Z")
+
+    def restart(self, started):
         self.process = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
         (self.folder / "cgroup.procs").write_text(str(self.process.pid))
-        self.pid = self.process.pid  # as the runtime says
-        self.running = True
-        self.more = {}
+        self.pid, self.started, self.running = self.process.pid, started, True  # so it says
 
     def entry(self):
         return {"Id": self.id, "Names": [f"/{self.name}"], "State": "running",
-            "Status": "Up 1 second", "Labels": {}}
+            "Status": f"Up 1 second{self.health and f' ({self.health})'}", "Labels": {}}
 
     def inspection(self):
         return {"Id": self.id, "Name": f"/{self.name}",
             "State": {"Status": "running" if self.running else "exited", "Running": self.running,
                 "Paused": False, "Pid": self.pid if self.running else 0,
-                "StartedAt": "2030-01-01T00:00:00Z"},
+                "StartedAt": self.started,
+                **({"Health": {"Status": self.health}} if self.health else {})},
             "Config": {"Image": "image", "Hostname": "inside", "Labels": self.labels, "Env": []},
             "HostConfig": {"NetworkMode": "host"},
             "NetworkSettings": {"Ports": {}, "Networks": {}}, **self.more}
@@ -71,7 +77,7 @@ class Container:
 
 class FakeRuntime:
     """`answers` replaces what is answered to a path that matches a pattern: a function that writes
-    to the connection as it likes."""
+    to the connection as it likes. `delay_s`: before each answer; `mute`: it tells no event."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
@@ -81,7 +87,14 @@ class FakeRuntime:
         self.answers = {}
         self.requests = []
         self.streams = []
+        self.wanted = {}  # stream -> the events that it has asked for; None: all
+        self.delay_s = 0
+        self.mute = False
+        self.told = 0
         self.telling = threading.Lock()  # a stream that has begun misses no event
+        self.listen()
+
+    def listen(self):
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(self.path))
         self.server.listen(16)
@@ -101,6 +114,7 @@ class FakeRuntime:
                     pass
                 self.requests.append(line.decode().strip())
                 path = line.split()[1].decode()
+                time.sleep(self.delay_s)
                 for pattern, answer in list(self.answers.items()):
                     if re.match(pattern, path):
                         answer(client)
@@ -110,8 +124,10 @@ class FakeRuntime:
 
     def answer(self, client, path):
         if path.startswith("/events"):
+            filters = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query).get("filters")
             with self.telling:
                 client.sendall(HEAD)
+                self.wanted[client] = json.loads(filters[0]).get("event") if filters else None
                 self.streams.append(client)
             threading.Event().wait()
         elif path == "/containers/json":
@@ -130,13 +146,21 @@ class FakeRuntime:
         text = json.dumps({"Type": "container", "Action": action,
             "Actor": {"ID": container.id, "Attributes": attributes}}).encode() + b"\n"
         with self.telling:
-            for stream in self.streams:
-                with contextlib.suppress(OSError):
-                    stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+            for stream in () if self.mute else self.streams:
+                wanted = self.wanted[stream]
+                if wanted is None or action.partition(":")[0] in wanted:
+                    with contextlib.suppress(OSError):
+                        stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+                        self.told += 1
 
-    def run(self, name, labels):
+    def add(self, name, labels):
+        """It runs, and no event says so."""
         one = Container(self.group, name, labels, next(self.numbers))
         self.containers[one.id] = one
+        return one
+
+    def run(self, name, labels):
+        one = self.add(name, labels)
         self.event("start", one)
         return one
 

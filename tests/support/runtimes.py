@@ -1,7 +1,8 @@
 """Container runtimes for tests: Docker's daemon and podman's service, each with all of its state in
 the caller's folder, and their API.
 
-Containers have no network of their own, or the host's, but in a namespace of the caller's.
+Containers have no network of their own, or the host's, but in a namespace of the caller's. The
+tests of RuntimeTest need "mounts" and "freezer".
 """
 
 import contextlib
@@ -15,11 +16,13 @@ import tempfile
 import time
 import urllib.parse
 
-from berth import UnixConnection, wait_until
+from berth import UnixConnection, has_ended, wait_until
+from lifecycle import LifeTest
 
 PATIENCE_S = 60
 
-# Serves HTTP on its first argument, if there is one; ends by TERM, not by HUP.
+# Serves HTTP on its first argument, if there is one; ends by TERM, not by HUP; by USR1 it takes all
+# memory that it gets.
 SERVER = r"""
 #include <netinet/in.h>
 #include <signal.h>
@@ -28,12 +31,20 @@ SERVER = r"""
 #include <sys/socket.h>
 #include <unistd.h>
 static void end(int number) { (void)number; _exit(0); }
+static void eat(int number)
+{
+	(void)number;
+	for (;;) {
+		memset(malloc(1 << 20), 1, 1 << 20);
+	}
+}
 int main(int argc, char **argv)
 {
 	static const char answer[] = "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	int on = 1, fd = -1;
 	signal(SIGTERM, end);
+	signal(SIGUSR1, eat);
 	signal(SIGHUP, SIG_IGN);
 	if (argc > 2 && strcmp(argv[1], "check") == 0) {
 		return access(argv[2], F_OK) != 0;
@@ -175,17 +186,23 @@ class Docker(Runtime):
             "--storage-driver", "vfs", *network, *(["--live-restore"] if self.live_restore else []),
             "--shutdown-timeout", "1"]
 
+    def containerd(self):
+        return self.short / "exec" / "containerd" / "containerd.pid"
+
     def kill(self):
-        """Its containerd goes with it, as a process of its session; the containers' shims stay."""
+        """Its containerd goes with it; the containers' shims stay. A daemon takes a zombie for a
+        containerd that runs."""
+        pid = int(self.containerd().read_text())
         self.process.kill()
         self.process.wait()
         self.process = None
+        wait_until(lambda: has_ended(pid), "its containerd has ended")
+        self.containerd().unlink()
 
     def end(self):
         super().end()
-        containerd = self.short / "exec" / "containerd" / "containerd.pid"
         with contextlib.suppress(OSError, ValueError):
-            os.kill(int(containerd.read_text()), signal.SIGTERM)
+            os.kill(int(self.containerd().read_text()), signal.SIGTERM)
             time.sleep(0.5)
         subprocess.run(["sh", "-c", 'umount "$1"/exec/netns/* 2>/dev/null; rm -rf "$1"', "sh",
             self.short], check=False, stderr=subprocess.DEVNULL)
@@ -223,3 +240,46 @@ class Podman(Runtime):
     def end(self):
         super().end()
         subprocess.run(["rm", "-rf", self.short], check=False)
+
+
+def labels(name, **more):
+    return {"berth.path": f"/services/{name}/components/c1", "berth.endpoint.http.port": "80",
+        **more}
+
+
+class RuntimeTest(LifeTest):
+    """A host whose agent registers the containers of a runtime of its own."""
+
+    RUNTIME = Docker
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.make_runtime()
+        self.addCleanup(self.runtime.end)
+        self.runtime.start()
+        self.runtime.take_image()
+        self.host = self.make_host().start()
+
+    def make_runtime(self):
+        return self.RUNTIME(self.folder / "runtime")
+
+    def make_host(self, address="192.0.2.7", **sections):
+        return self.agent("host", **{
+            "runtime docker": {"socket": self.runtime.socket, "address": address},
+            "container *": {"allow": "/services/**", "rate": "1000"}, **sections})
+
+    def part(self, name):
+        for part in self.host.get("/v1/bridge").json["containers"]:
+            if part["name"] == f"docker/{name}":
+                return part
+        return {"state": None, "why": "", "records": []}
+
+    def record(self, name):
+        return self.in_registry(f"/services/{name}/components/c1")
+
+    def await_in(self, name):
+        wait_until(lambda: self.record(name), f"{name} is registered: {self.part(name)}")
+        return self.record(name)
+
+    def await_out(self, name):
+        wait_until(lambda: not self.record(name), f"{name} is not registered")
