@@ -209,8 +209,8 @@ static void pass_signal(const struct engine *engine, const char *id, const json_
 }
 
 /*
- * Podman tells the health of a container at each run of its check, and does not change by that: it
- * is asked when the word is another one than it said last.
+ * Podman reports the health of a container at each run of its check. Nothing is asked for a word
+ * that the last inspection had.
  */
 static bool is_old_health(const struct engine *engine, const char *id, const json_t *event)
 {

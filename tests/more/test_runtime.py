@@ -6,15 +6,20 @@ import os
 import pathlib
 import signal
 import socket
+import time
 import unittest
 
 from berth import wait_until
+from figures import figure, seconds
 from rights import needs
 from runtimes import Podman, RuntimeTest, labels
 
 
 class Life:
     """What happens to one container; of both runtimes."""
+
+    def tell(self, text):
+        figure(self, f"{self.RUNTIME.__name__}: {text}")
 
     def test_it_is_registered_as_its_labels_say(self):
         self.runtime.run("web", labels("web", **{"berth.attribute.colour": "blue",
@@ -30,8 +35,10 @@ class Life:
     def test_it_goes_with_its_first_process(self):
         self.runtime.run("web", labels("web"))
         self.await_in("web")
+        begin = time.monotonic()
         self.runtime.kill_process("web")
         self.await_out("web")
+        self.tell(f"gone {seconds(time.monotonic() - begin)} after the kill, as `berth` sees it")
 
     def test_it_goes_when_the_runtime_is_frozen(self):
         self.runtime.run("web", labels("web"))
@@ -39,8 +46,10 @@ class Life:
         pid = self.runtime.pid("web")
         self.runtime.process.send_signal(signal.SIGSTOP)
         try:
+            begin = time.monotonic()
             os.kill(pid, signal.SIGKILL)
             self.await_out("web")
+            self.tell(f"gone {seconds(time.monotonic() - begin)} after the kill")
         finally:
             self.runtime.process.send_signal(signal.SIGCONT)
 
@@ -55,6 +64,7 @@ class Life:
         self.await_out("web")
         self.runtime.order("web", "start")
         self.await_in("web")
+        self.tell("out by each, in again by unpause and start")
 
     def test_a_signal_that_ends_nothing(self):
         self.runtime.run("web", labels("web"))
@@ -65,6 +75,7 @@ class Life:
         self.await_in("other")
         self.assertEqual([one for one in self.host.get("/v1/agent/history").json
             if "web" in one["subject"] and one not in before], [])
+        self.tell("0 events")
 
     def test_a_new_name(self):
         self.runtime.run("web", labels("web"))
@@ -125,6 +136,7 @@ class Life:
         self.assertEqual(self.record("web"), before)
         self.runtime.kill_process("web")
         self.await_out("web")
+        self.tell("the same record; it goes with its process")
 
     @staticmethod
     def free_port():

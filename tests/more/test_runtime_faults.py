@@ -69,34 +69,6 @@ class DockerFaults(Faults):
         self.await_out("web")
         figure(self, f"4 lives, each registered {seconds(slowest)} at most after its start")
 
-    def test_the_daemon_is_killed_and_started_again(self):
-        """With live-restore its containers live on, and its socket is another one."""
-        for name in ("lives", "dies"):
-            self.runtime.run(name, labels(name))
-            self.await_in(name)
-        lives, dies = self.watch("lives"), self.watch("dies")
-        sockets = {self.runtime.socket.stat().st_ctime_ns}
-        for number in range(rounds(3)):
-            pid = self.runtime.pid("dies")
-            if number % 2:
-                self.runtime.stop()
-            else:
-                self.runtime.kill()
-            if number == 0:
-                os.kill(pid, signal.SIGKILL)
-                self.await_out("dies")
-            self.runtime.start()
-            sockets.add(self.runtime.socket.stat().st_ctime_ns)
-            self.runtime.run(f"new{number}", labels(f"new{number}"))
-            self.await_in(f"new{number}")
-            self.runtime.remove(f"new{number}")
-            self.await_out(f"new{number}")
-        self.assertEqual(len(sockets), 1 + rounds(3))
-        self.await_served()
-        self.assertEqual((len(lives.end()), len(dies.end())), (1, 2))
-        figure(self, f"{rounds(3)} restarts with live-restore, another socket each: 0 events for a "
-            "living container, one that dies meanwhile goes at once")
-
     def test_the_agent_is_there_before_the_daemon(self):
         self.host.kill()
         self.runtime.stop()
@@ -104,8 +76,10 @@ class DockerFaults(Faults):
         wait_until(lambda: self.host.get("/v1/bridge").json["runtimes"][0]["state"] == "away",
             "the runtime is away")
         self.runtime.start()
+        begin = time.monotonic()
         self.runtime.run("web", labels("web"))
         self.await_in("web")
+        figure(self, f"registered {seconds(time.monotonic() - begin)} after the order to run it")
 
     def test_a_check_of_its_label_asks_a_server_of_grpc(self):
         health = Health()
@@ -121,6 +95,43 @@ class DockerFaults(Faults):
         self.assertIn("NOT_SERVING", self.part("web")["records"][0]["why"])
         health.statuses["app.Greeter"] = SERVING
         self.await_in("web")
+
+
+@needs("mounts", "freezer")
+class DockerRestarts(Faults):
+    """With live-restore its containers live on, and its socket is another one each time."""
+
+    count = rounds(3)
+
+    def make_runtime(self):
+        return Docker(self.folder / "runtime", live_restore=True)
+
+    def test_the_daemon_is_killed_and_started_again(self):
+        for name in ("lives", "dies"):
+            self.runtime.run(name, labels(name))
+            self.await_in(name)
+        lives, dies = self.watch("lives"), self.watch("dies")
+        sockets = {self.runtime.socket.stat().st_ctime_ns}
+        for number in range(self.count):
+            pid = self.runtime.pid("dies")
+            if number % 2:
+                self.runtime.stop()
+            else:
+                self.runtime.kill()
+            if number == 0:
+                os.kill(pid, signal.SIGKILL)
+                self.await_out("dies")
+            self.runtime.start()
+            sockets.add(self.runtime.socket.stat().st_ctime_ns)
+            self.runtime.run(f"new{number}", labels(f"new{number}"))
+            self.await_in(f"new{number}")
+            self.runtime.remove(f"new{number}")
+            self.await_out(f"new{number}")
+        self.assertEqual(len(sockets), 1 + self.count)
+        self.await_served()
+        self.assertEqual((len(lives.end()), len(dies.end())), (1, 2))
+        figure(self, f"{self.count} restarts with live-restore, another socket each: 0 events for a "
+            "living container, one that dies meanwhile goes at once")
 
 
 @needs("mounts", "freezer")
@@ -140,6 +151,8 @@ class DockerStops(Faults):
         self.runtime.start()
         self.await_in("again")
         self.assertFalse(self.record("web"))
+        figure(self, "its containers' records go with them; what its policy starts again is "
+            "registered again")
 
 
 class Ports:

@@ -12,6 +12,7 @@ import unittest
 
 from berth import wait_until
 from fake_runtime import FakeRuntime, HEAD
+from figures import figure, seconds
 from guests import GuestTest, labels
 from rights import needs
 
@@ -68,6 +69,7 @@ class ARuntime(GuestTest):
         other.containers.update(self.runtime.containers)
         wait_until(lambda: self.source()["state"] == "served", "it is served again")
         self.assertTrue(self.record("one"))
+        figure(self, "served by the new one; its container's record stays")
         other.containers.clear()
 
     def test_the_process_of_another_container_is_named(self):
@@ -133,14 +135,17 @@ class ARuntime(GuestTest):
         self.await_in("two")
         one.kill()
         self.await_out("one")
+        figure(self, "another one is there; the record stays, a new one comes")
 
     def test_a_helper_that_stands_still_keeps_no_dead_record(self):
         one = self.runtime.run("one", labels("one"))
         self.host()
         self.await_in("one")
         os.kill(self.helper(), signal.SIGSTOP)
+        begin = time.monotonic()
         one.kill()
         self.await_out("one")
+        figure(self, f"gone {seconds(time.monotonic() - begin)} after the kill")
 
     def test_orders_to_stop(self):
         one = self.runtime.run("one", labels("one"))
@@ -162,9 +167,12 @@ class ARuntime(GuestTest):
         self.agent_of_host.kill()
         one.kill()
         one.running = False
+        begin = time.monotonic()
         self.agent_of_host.start()
-        self.await_in("two")
         self.await_out("one")
+        took = time.monotonic() - begin
+        self.await_in("two")
+        figure(self, f"who died meanwhile is gone {seconds(took)} after the start")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def drips(client):
         time.sleep(0.1)
 
 
-# What a runtime may answer to a request for its list, or for its events.
+# Answers of a runtime to a request for its list, or for its events.
 LIES = {
     "no HTTP": lambda client: client.sendall(b"\xff" * 64 + b"\r\n\r\n"),
     "nothing, and closes": lambda client: client.shutdown(2),
@@ -174,6 +174,7 @@ class Daemon(GuestTest):
                 self.await_in(f"n{number}")
                 self.assertIsNone(self.agent_of_host.process.poll())
         self.assertEqual(len(witness.end()), 1)
+        figure(self, "11 lies about one container: another one's record 0 events")
 
     def test_events_are_lost(self):
         """A stream that begins anew has a list behind it."""
@@ -290,6 +291,8 @@ class Agents(GuestTest):
         self.await_in("two")
         wait_until(lambda: self.state_of("two") == "served", "it is served")
         self.assertEqual(len(witness.end()), 1)
+        figure(self, "a living container's record: 0 events; who died meanwhile goes with the "
+            "runtime's first answer")
 
     def test_a_standby_takes_its_containers_over(self):
         one = self.runtime.run("one", labels("one"))
