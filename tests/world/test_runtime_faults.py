@@ -220,7 +220,8 @@ class Process(GuestTest):
         self.agent_of_host.start()
         self.await_out("one")
         wait_until(lambda: self.state_of("one") == "no pid namespace", "it is not trusted")
-        self.assertTrue(self.record("two"))
+        self.await_in("two")
+        self.assertFalse(self.record("one"))
 
     def test_its_pid_is_used_again(self):
         self.begin()
