@@ -171,8 +171,8 @@ class Many:
         many_kb, many = self.measure()
         for name, *figures in zip(("agent", "berth-runtime"), few_kb, many_kb, few, many):
             print(f"{name}: {figures[0]} KiB (PSS) with one container, {figures[1]} KiB with "
-                f"{1 + CONTAINERS}, {(figures[1] - figures[0]) / CONTAINERS:.2f} KiB each; wakes up "
-                f"{figures[2]:.2f} times a second, and {figures[3]:.2f} times", flush=True)
+                f"{1 + CONTAINERS}, {(figures[1] - figures[0]) / CONTAINERS:.2f} KiB each; wakes "
+                f"up {figures[2]:.2f} times a second, and {figures[3]:.2f} times", flush=True)
 
     def check_health(self):
         """CHECKED runs of a check a second."""

@@ -130,8 +130,8 @@ class DockerRestarts(Faults):
         self.assertEqual(len(sockets), 1 + self.count)
         self.await_served()
         self.assertEqual((len(lives.end()), len(dies.end())), (1, 2))
-        figure(self, f"{self.count} restarts with live-restore, another socket each: 0 events for a "
-            "living container, one that dies meanwhile goes at once")
+        figure(self, f"{self.count} restarts with live-restore, another socket each: 0 events for "
+            "a living container, one that dies meanwhile goes at once")
 
 
 @needs("mounts", "freezer")
