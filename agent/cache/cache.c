@@ -188,6 +188,7 @@ void cache_flush(struct cache *cache)
 	}
 	bool written = cache_written_rest(&cache->follow.written);
 	evict(cache);
+	cache_queue_run(&cache->store); /* there may be room now for what waits for it */
 	if (written) {
 		cache_go_on(&cache->turn); /* so that it is forgotten when nobody asks again */
 	} else if (!cache->turn.dirty) {
