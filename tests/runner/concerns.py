@@ -61,6 +61,8 @@ AROUND = [
         "world/check_over_tls"),
     ("nss/*", "e2e/shared_nss e2e/names_clients"),
     ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
+    ("tests/scenarios/cache/*", "unit/agent/cache/scenarios"),
+    ("tests/scenarios/component/*", "unit/agent/component/scenarios"),
     ("tests/sim/*", "faults/simulation"),
     ("tests/failures/*", "faults/failures"),
     ("tests/histories/*", "unit/histories faults/histories"),

@@ -47,6 +47,9 @@ static double now_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* The name of a test with this parameter; NULL or "": its own. */
+extern const char *one_test_parameter_name(void *parameter) __attribute__((weak));
+
 static _Noreturn void run_here(const struct criterion_test *test, void *parameter)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -88,15 +91,35 @@ static void judge(const struct criterion_test *test, int status, char *ret_text,
 	}
 }
 
+static const char *name_of(const struct criterion_test *test, void *parameter)
+{
+	return parameter && one_test_parameter_name ? one_test_parameter_name(parameter)
+						    : test->name;
+}
+
+static bool is_chosen(const struct criterion_test *test, void *parameter)
+{
+	char name[256];
+	snprintf(name, sizeof(name), "%s/%s", test->category, name_of(test, parameter));
+	return fnmatch(run.filter, name, 0) == 0;
+}
+
 static void run_one(const struct criterion_test *test, void *parameter)
 {
+	const char *name = name_of(test, parameter);
+	if (run.list && is_chosen(test, parameter)) {
+		printf("%s/%s\n", test->category, name);
+	}
+	if (run.list || !is_chosen(test, parameter)) {
+		return;
+	}
 	run.count++;
 	if (test->data->disabled) {
-		fprintf(run.report, "ok - %s::%s # SKIP disabled\n", test->category, test->name);
+		fprintf(run.report, "ok - %s::%s # SKIP disabled\n", test->category, name);
 		return;
 	}
 	*run.result = (struct one_test_result){ 0 };
-	snprintf(run.running, sizeof(run.running), "it is at %s/%s\n", test->category, test->name);
+	snprintf(run.running, sizeof(run.running), "it is at %s/%s\n", test->category, name);
 	fflush(NULL);
 	double began = now_seconds();
 	pid_t child = fork();
@@ -112,7 +135,7 @@ static void run_one(const struct criterion_test *test, void *parameter)
 	judge(test, status, wrong, sizeof(wrong));
 	bool failed = late || run.result->failed || *wrong;
 	run.failed = run.failed || failed;
-	fprintf(run.report, "%sok - %s::%s%s", failed ? "not " : "", test->category, test->name,
+	fprintf(run.report, "%sok - %s::%s%s", failed ? "not " : "", test->category, name,
 		late ? " not done in time" : wrong);
 	if (!failed && run.result->skipped) {
 		fprintf(run.report, " # SKIP %s", run.result->reason);
@@ -134,11 +157,15 @@ static void run_with_parameters(const struct criterion_test *test)
 	}
 }
 
-static bool is_chosen(const struct criterion_test *test)
+static void run_each(void)
 {
-	char name[256];
-	snprintf(name, sizeof(name), "%s/%s", test->category, test->name);
-	return fnmatch(run.filter, name, 0) == 0;
+	for (struct criterion_test **at = __start_cr_tst; at < __stop_cr_tst; at++) {
+		if (*at && (*at)->data->kind_ == CR_TEST_PARAMETERIZED) {
+			run_with_parameters(*at);
+		} else if (*at) {
+			run_one(*at, NULL);
+		}
+	}
 }
 
 int criterion_run_all_tests(struct criterion_test_set *set)
@@ -150,17 +177,7 @@ int criterion_run_all_tests(struct criterion_test_set *set)
 		abort();
 	}
 	signal(SIGABRT, on_abort);
-	for (struct criterion_test **at = __start_cr_tst; at < __stop_cr_tst; at++) {
-		const struct criterion_test *test = *at;
-		if (!test || !is_chosen(test)) {
-			continue;
-		}
-		if (test->data->kind_ == CR_TEST_PARAMETERIZED) {
-			run_with_parameters(test);
-		} else {
-			run_one(test, NULL);
-		}
-	}
+	run_each();
 	munmap(run.result, sizeof(*run.result));
 	fprintf(run.report, "1..%d\n", run.count);
 	return !run.failed;
@@ -170,15 +187,6 @@ struct criterion_test_set *criterion_initialize(void)
 {
 	run.report = stdout;
 	return NULL;
-}
-
-static void list_tests(void)
-{
-	for (struct criterion_test **at = __start_cr_tst; at < __stop_cr_tst; at++) {
-		if (*at && is_chosen(*at)) {
-			printf("%s/%s\n", (*at)->category, (*at)->name);
-		}
-	}
 }
 
 /* Returns whether there are tests to run: 0 after --list. Ends the process on a mistake. */
@@ -200,7 +208,7 @@ int criterion_handle_args(int argc, char **argv, bool unknown)
 		}
 	}
 	if (run.list) {
-		list_tests();
+		run_each();
 		return 0;
 	}
 	if (report && !(run.report = fopen(report, "we"))) {

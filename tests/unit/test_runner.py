@@ -173,7 +173,7 @@ class Concerns(unittest.TestCase):
         # Of C too, before anything is built.
         with tempfile.TemporaryDirectory() as empty:
             found = concerned("tests/support/memory_backend.c", pathlib.Path(empty))
-        self.assertLessEqual({"unit/agent/cache/cache", "registry/random"}, found)
+        self.assertLessEqual({"unit/agent/cache/scenarios", "registry/random"}, found)
 
     def test_of_a_handler_the_requests_that_reach_it(self):
         self.assertIn("e2e/lookups", concerned("agent/api/lookup.c", BUILD))

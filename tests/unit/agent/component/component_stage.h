@@ -17,15 +17,17 @@
 #include "lib/record/record.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/registry_script.h"
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
-#include "tests/support/staged.h"
 
 static const char PATH[] = "/app/c2";
 static const char *const parents[] = { "//spring", "//spring/app", "//spring/app2", "//spring/app3",
 	"//example", "//example/web" };
 
 struct stage {
+	struct registry_script script; /* first */
+	bool disk_hangs;               /* what is to be noted is not on the disk */
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct registry_loop driver;
@@ -41,14 +43,9 @@ struct stage {
 	char whys[4096];    /* their reasons */
 };
 
-#define CHECK(name) "[check " name "]\ntype = ttl\ninterval = 1h\nfall = 1\n"
 #define HTTP                                                                                       \
 	"[endpoint http]\napi = web\nprotocol = http\naddress_type = host/port\n"                  \
 	"address = 10.9.8.7:8080\n"
-#define MORE(name)                                                                                 \
-	"[endpoint " name "]\napi = more\nprotocol = tcp\naddress_type = host/port\ndynamic = yes\n"
-#define DYNAMIC MORE("more")
-
 static inline void add(char *text, size_t size, const char *part)
 {
 	size_t used = strlen(text);
@@ -74,9 +71,10 @@ static inline void on_announced(void *context, struct component *component)
 
 static inline bool on_write(void *context, struct component *component)
 {
+	struct stage *stage = context;
 	(void)component;
-	((struct stage *)context)->writes++;
-	return true;
+	stage->writes++;
+	return !stage->disk_hangs;
 }
 
 static inline void on_registry_state(void *context, enum registry_state state, const char *why)
@@ -186,11 +184,6 @@ static inline void stage_end(struct stage *stage)
 	ev_loop_destroy(stage->loop);
 }
 
-/* A component with these lines behind its path; its gate is open. */
-#define STAGED(name, text)                                                                         \
-	STAGED_TEST(component, name, struct stage *, stage,                                        \
-		stage_begin(&(struct stage){ 0 }, text), stage_end)
-
 /* A reload with another configuration, whose checks stay as they are. */
 static inline void reload(struct stage *stage, const char *text)
 {
@@ -214,25 +207,9 @@ static inline enum announce_state state_of(const struct stage *stage)
 	return announce_get_state(component_announce(stage->component));
 }
 
-static inline void run_to(struct stage *stage, enum announce_state state)
-{
-	RUN_UNTIL(stage->loop, state_of(stage) == state && component_settled(stage->component));
-}
-
 static inline bool explains(const struct stage *stage, const char *text)
 {
 	return strstr(announce_why(component_announce(stage->component)), text) != NULL;
-}
-
-/* Whether a node is there and holds the text. */
-static inline bool node_has(struct stage *stage, const char *path, const char *text)
-{
-	struct answer answer = { 0 };
-	cr_assert_not_null(registry_get(stage->registry, path, answer_take, &answer));
-	RUN_UNTIL(stage->loop, answer.calls > 0);
-	bool has = answer.err.code == 0 && strstr(answer.data, text);
-	answer_clear(&answer);
-	return has;
 }
 
 #endif
