@@ -63,6 +63,7 @@ AROUND = [
     ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
     ("tests/scenarios/cache/*", "unit/agent/cache/scenarios"),
     ("tests/scenarios/component/*", "unit/agent/component/scenarios"),
+    ("tests/scenarios/registry/*", "unit/lib/registry/scenarios"),
     ("tests/sim/*", "faults/simulation"),
     ("tests/failures/*", "faults/failures"),
     ("tests/histories/*", "unit/histories faults/histories"),
