@@ -403,11 +403,13 @@ void agent_drain_load(struct agent *agent, const json_t *passed)
 	if (err.code) {
 		log_warn("drain", "the saved drain cannot be read and is ignored: %s", err.msg);
 	}
-	if (document &&
-		(!drain_from_json(&agent->drain, document, ev_time()) ||
-			!drains_load(&agent->container_drains,
-				json_object_get(document, "containers"), ev_time()))) {
-		log_warn("drain", "a saved drain has an unknown shape and is ignored");
+	if (document && !drain_from_json(&agent->drain, document, ev_time())) {
+		log_warn("drain", "the saved drain has an unknown shape and is ignored");
+	}
+	if (!drains_load(
+		    &agent->container_drains, json_object_get(document, "containers"), ev_time())) {
+		log_warn("drain",
+			"a saved drain of a container has an unknown shape and is ignored");
 	}
 	agent->saved_drains = document;
 }

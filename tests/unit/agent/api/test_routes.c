@@ -93,7 +93,8 @@ Test(api_routes, the_list_has_every_resource_with_its_methods)
 		{ "POST, DELETE", "/v1/agent/components/{name}/drain" },
 		{ "POST", "/v1/agent/components/{name}/undamp" },
 		{ "PUT, DELETE", "/v1/agent/endpoints/{name}" }, { "GET", "/v1/bridge" },
-		{ "GET, HEAD", "/live" }, { "GET, HEAD", "/ready" }, { "GET, HEAD", "/metrics" } };
+		{ "POST, DELETE", "/v1/bridge/{path}/drain" }, { "GET, HEAD", "/live" },
+		{ "GET, HEAD", "/ready" }, { "GET, HEAD", "/metrics" } };
 	const char *answer = get(stage.client, "/", "");
 	cr_expect(has_status(answer, 200), "%s", answer);
 	cr_expect(has(answer, "Cache-Control: no-store\r\n"), "%s", answer);

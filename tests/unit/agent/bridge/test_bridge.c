@@ -31,12 +31,15 @@ static void ignore_event(void *context, const struct bridge_event *event)
 	(void)event;
 }
 
+static const struct drains no_drains;
+
 static struct bridge_environment environment_of(struct stage *stage)
 {
 	return (struct bridge_environment){
 		.loop = stage->common.loop,
 		.registry = stage->common.registry,
 		.book = stage->common.book,
+		.drains = &no_drains,
 		.http = stage->common.http,
 		.session_is_saved = stage_session_is_saved,
 		.is_taken = stage_is_taken,
