@@ -3,43 +3,24 @@
  * (lib/looker/child.h): it looks into containers' directories for an agent, in a cage, or does the
  * file calls of a dir: registry. It has no descriptor but its socket and what it opens itself.
  */
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/err.h"
-#include "lib/base/close_files.h"
 #include "lib/looker/child.h"
 #include "lib/looker/protocol.h"
 #include "lib/looker/wire.h"
 #include "lib/program/memory.h"
-#include "lib/sandbox/sandbox.h"
 #include "lib/registry/dir/remote.h"
+#include "lib/sandbox/sandbox.h"
 #include "looker/looks.h"
 #include "looker/registry.h"
 
-enum { AGENT_FD = 3, MEMORY_MIB = 128, RETRY_MS = 1000 };
+enum { MEMORY_MIB = 128, RETRY_MS = 1000 };
 
 static struct wire wire;
-
-static bool seclude(void)
-{
-	int type;
-	socklen_t len = sizeof(type);
-	if (getsockopt(AGENT_FD, SOL_SOCKET, SO_TYPE, &type, &len) != 0) {
-		return false;
-	}
-	prctl(PR_SET_NAME, LOOKER_PROGRAM);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_DUMPABLE, 0);
-	close_files(AGENT_FD + 1, INT_MAX);
-	return true;
-}
 
 /* The end of the agent is ours. */
 static void flush(void)
@@ -108,7 +89,7 @@ static _Noreturn void serve(void)
 {
 	struct looks *looks = NULL;
 	for (;;) {
-		struct pollfd fds[] = { { .fd = AGENT_FD, .events = POLLIN },
+		struct pollfd fds[] = { { .fd = LOOKER_CHILD_FD, .events = POLLIN },
 			{ .fd = looks ? looks_events_fd(looks) : -1, .events = POLLIN } };
 		int timeout_ms = looks && fds[1].fd < 0 ? RETRY_MS : -1;
 		if (poll(fds, 2, timeout_ms) < 0) {
@@ -131,11 +112,11 @@ static _Noreturn void serve(void)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	if (!seclude()) {
+	if (!looker_child_begin(LOOKER_PROGRAM)) {
 		fprintf(stderr, "%s: started by berthd, not by hand\n", argv[0]);
 		return 2;
 	}
 	memory_init();
-	wire_init(&wire, AGENT_FD);
+	wire_init(&wire, LOOKER_CHILD_FD);
 	serve();
 }

@@ -3,17 +3,13 @@
  * type grpc and of https:// targets. It has no descriptor but its socket and its connections, and
  * lives in a cage.
  */
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/close_files.h"
+#include "lib/looker/child.h"
 #include "lib/looker/wire.h"
 #include "lib/probe/protocol.h"
 #include "lib/program/memory.h"
@@ -21,23 +17,9 @@
 #include "probe/blob.h"
 #include "probe/transfer.h"
 
-enum { AGENT_FD = 3, MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000, TRIM_MS = 200 };
+enum { MEMORY_MIB = 768, FOR_EVER_MS = 1000 * 1000, TRIM_MS = 200 };
 
 static struct wire wire;
-
-static bool seclude(void)
-{
-	int type;
-	socklen_t len = sizeof(type);
-	if (getsockopt(AGENT_FD, SOL_SOCKET, SO_TYPE, &type, &len) != 0) {
-		return false;
-	}
-	prctl(PR_SET_NAME, PROBE_PROGRAM);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_DUMPABLE, 0);
-	close_files(AGENT_FD + 1, INT_MAX);
-	return true;
-}
 
 static void say_ready(const char *cage)
 {
@@ -116,7 +98,7 @@ static void trim(void)
 static _Noreturn void serve(void)
 {
 	for (;;) {
-		struct curl_waitfd fd = { .fd = AGENT_FD, .events = CURL_WAIT_POLLIN };
+		struct curl_waitfd fd = { .fd = LOOKER_CHILD_FD, .events = CURL_WAIT_POLLIN };
 		if (curl_multi_poll(transfer_multi(), &fd, 1, FOR_EVER_MS, NULL) != CURLM_OK) {
 			exit(EXIT_FAILURE);
 		}
@@ -136,12 +118,12 @@ int main(int argc, char **argv)
 	};
 	char cage[SANDBOX_WORDS_BYTES];
 	(void)argc;
-	if (!seclude()) {
+	if (!looker_child_begin(PROBE_PROGRAM)) {
 		fprintf(stderr, "%s: started by berthd, not by hand\n", argv[0]);
 		return 2;
 	}
 	memory_init();
-	wire_init(&wire, AGENT_FD);
+	wire_init(&wire, LOOKER_CHILD_FD);
 	if (transfer_init(&wire) != 0) {
 		return EXIT_FAILURE;
 	}

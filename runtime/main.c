@@ -3,17 +3,12 @@
  * (lib/runtime/protocol.h). Its socket is as good as root: this program has no right to connect,
  * and sends GET requests alone, over sockets that the agent has connected.
  */
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/close_files.h"
 #include "lib/looker/child.h"
 #include "lib/looker/wire.h"
 #include "lib/program/memory.h"
@@ -21,24 +16,10 @@
 #include "lib/sandbox/sandbox.h"
 #include "runtime/engine.h"
 
-enum { AGENT_FD = 3, MEMORY_MIB = 192, PREFIXES_MAX = 64 };
+enum { MEMORY_MIB = 192, PREFIXES_MAX = 64 };
 
 static struct wire wire;
 static struct facts_filter filter;
-
-static bool seclude(void)
-{
-	int type;
-	socklen_t len = sizeof(type);
-	if (getsockopt(AGENT_FD, SOL_SOCKET, SO_TYPE, &type, &len) != 0) {
-		return false;
-	}
-	prctl(PR_SET_NAME, RUNTIME_PROGRAM);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_DUMPABLE, 0);
-	close_files(AGENT_FD + 1, INT_MAX);
-	return true;
-}
 
 static struct engine *begin(struct wire_frame *frame)
 {
@@ -106,7 +87,8 @@ static _Noreturn void serve(void)
 {
 	struct engine *engine = NULL;
 	for (;;) {
-		struct pollfd fds[1 + RUNTIME_KINDS] = { { .fd = AGENT_FD, .events = POLLIN } };
+		struct pollfd fds[1 + RUNTIME_KINDS] = { { .fd = LOOKER_CHILD_FD,
+			.events = POLLIN } };
 		size_t count = 1;
 		int timeout_ms = -1;
 		if (engine) {
@@ -140,11 +122,11 @@ static _Noreturn void serve(void)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	if (!seclude()) {
+	if (!looker_child_begin(RUNTIME_PROGRAM)) {
 		fprintf(stderr, "%s: started by berthd, not by hand\n", argv[0]);
 		return 2;
 	}
 	memory_init();
-	wire_init(&wire, AGENT_FD);
+	wire_init(&wire, LOOKER_CHILD_FD);
 	serve();
 }

@@ -2,18 +2,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
+#include "lib/base/close_files.h"
 #include "lib/base/program_find.h"
 
-enum { LOOKER_FD = 3, PATH_BYTES = 4096, VARIABLES_MAX = 32, PROC_NAME_BYTES = 40 };
+enum { PATH_BYTES = 4096, VARIABLES_MAX = 32, PROC_NAME_BYTES = 40 };
 
 extern char **environ;
 
@@ -22,7 +25,7 @@ int looker_program_open(const char *name, struct err *err)
 	char path[PATH_BYTES];
 	program_find(path, sizeof(path), name);
 	int fd = open(path, O_PATH | O_CLOEXEC);
-	int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, LOOKER_FD + 1) : -1;
+	int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, LOOKER_CHILD_FD + 1) : -1;
 	if (high < 0) {
 		err_set_errno(err, BERTH_FAILED, errno, "cannot use %s", path);
 	}
@@ -48,7 +51,7 @@ static int set_files(posix_spawn_file_actions_t *actions, int fd)
 {
 	return posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0) ||
 		posix_spawn_file_actions_adddup2(actions, 0, 1) ||
-		posix_spawn_file_actions_adddup2(actions, fd, LOOKER_FD);
+		posix_spawn_file_actions_adddup2(actions, fd, LOOKER_CHILD_FD);
 }
 
 /* The loader's variables, and a sanitizer's: all others may hold secrets. */
@@ -114,4 +117,18 @@ pid_t looker_child_start(int program, const char *name, int *ret_socket, struct 
 	}
 	*ret_socket = ends[0];
 	return pid;
+}
+
+bool looker_child_begin(const char *name)
+{
+	int type;
+	socklen_t len = sizeof(type);
+	if (getsockopt(LOOKER_CHILD_FD, SOL_SOCKET, SO_TYPE, &type, &len) != 0) {
+		return false;
+	}
+	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_DUMPABLE, 0);
+	close_files(LOOKER_CHILD_FD + 1, INT_MAX);
+	return true;
 }

@@ -14,9 +14,12 @@
 #ifndef LIB_LOOKER_CHILD_H
 #define LIB_LOOKER_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "lib/base/err.h"
+
+enum { LOOKER_CHILD_FD = 3 }; /* in the child: its socket */
 
 #define LOOKER_PROGRAM "berth-looker"
 #define RUNTIME_PROGRAM "berth-runtime" /* that asks a container runtime: lib/runtime/protocol.h */
@@ -34,5 +37,11 @@ ERR_REQUIRED(2);
  */
 pid_t looker_child_start(int program, const char *name, int *ret_socket, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/*
+ * In the child, first of all: it ends with its caller's thread, nobody looks into its memory, and
+ * it has no descriptor but its socket. False: nobody like that has started it.
+ */
+bool looker_child_begin(const char *name);
 
 #endif
