@@ -42,7 +42,7 @@ static bool read_key(const char *name, char key[KEY_BYTES], unsigned *ret_port)
 	return *key;
 }
 
-/* In the order of precedence: variables before labels. */
+/* Variables, then labels. */
 static const struct config_name_value *pair_at(const struct reading *reading, size_t index)
 {
 	size_t variables = reading->facts->variable_count;
@@ -52,12 +52,15 @@ static const struct config_name_value *pair_at(const struct reading *reading, si
 		: NULL;
 }
 
-/* A value for this port goes before one for all. */
+/*
+ * A value for this port goes before one for all, and a label, which whoever runs the container
+ * gives, before a variable, which may be the image's.
+ */
 static const char *find(const struct reading *reading, const char *wanted, bool *ret_of_port)
 {
 	const char *general = NULL;
+	const char *of_port = NULL;
 	const struct config_name_value *pair;
-	*ret_of_port = false;
 	for (size_t i = 0; (pair = pair_at(reading, i)); i++) {
 		char key[KEY_BYTES];
 		unsigned port;
@@ -65,12 +68,13 @@ static const char *find(const struct reading *reading, const char *wanted, bool 
 			continue;
 		}
 		if (port == reading->port) {
-			*ret_of_port = true;
-			return pair->value;
+			of_port = pair->value;
+		} else if (port == 0) {
+			general = pair->value;
 		}
-		general = port == 0 && !general ? pair->value : general;
 	}
-	return general;
+	*ret_of_port = of_port;
+	return of_port ? of_port : general;
 }
 
 static const char *find_any(const struct reading *reading, const char *wanted)

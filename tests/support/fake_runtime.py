@@ -153,14 +153,15 @@ class FakeRuntime:
                         stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
                         self.told += 1
 
-    def add(self, name, labels):
+    def add(self, name, labels, describe=lambda one: None):
         """It runs, and no event says so."""
         one = Container(self.group, name, labels, next(self.numbers))
+        describe(one)
         self.containers[one.id] = one
         return one
 
-    def run(self, name, labels):
-        one = self.add(name, labels)
+    def run(self, name, labels, describe=lambda one: None):
+        one = self.add(name, labels, describe)
         self.event("start", one)
         return one
 

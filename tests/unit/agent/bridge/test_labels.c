@@ -218,7 +218,7 @@ ParameterizedTestParameters(labels, describe)
 			"/services/dns/components/0123456789ab-53-udp dns udp 192.0.2.7:53 "
 			"tags=udp" },
 		{ "SERVICE_NAME=label|$SERVICE_NAME=variable", "80:1", "registrator",
-			"/services/variable/components/0123456789ab-80 variable tcp 192.0.2.7:1" },
+			"/services/label/components/0123456789ab-80 label tcp 192.0.2.7:1" },
 		{ "SERVICE_NAME=web|SERVICE_80_CHECK_HTTP=/health|SERVICE_80_CHECK_INTERVAL=15s",
 			"80:8000", "registrator",
 			"/services/web/components/0123456789ab-80 web tcp 192.0.2.7:8000, check "
