@@ -186,7 +186,7 @@ class Host(BridgeTest):
     def test_the_agent_knows_every_word_of_the_configurations(self):
         data = manifests.load((HOST / "kubernetes/configmap.yaml").read_text())[0]["data"]
         for name, text in (*((name, (HOST / name).read_text())
-                for name in ("berth.ini", "container.ini")), *data.items()):
+                for name in ("berth.ini", "container.ini", "runtime/berth.ini")), *data.items()):
             with self.subTest(file=name):
                 self.check_configuration(text)
         for file in sorted((HOST / "nomad").glob("*.hcl")):
@@ -328,6 +328,7 @@ class Host(BridgeTest):
         drop_ins = self.folder / "berthd.service.d"
         drop_ins.mkdir()
         shutil.copy(HOST / "bridge.conf", drop_ins)
+        shutil.copy(HOST / "runtime/runtime.conf", drop_ins)
         container = self.folder / "berth-container@web-1.service"
         shutil.copy(HOST / "berth-container@.service", container)
         mount = pathlib.Path(shutil.copy(HOST / "run-berth-containers.mount", self.folder))

@@ -75,6 +75,31 @@ class Container:
         raise AssertionError(f"number {self.pid} is not to be had")
 
 
+def describe_run(words):
+    """What makes a container that of `docker run` with these options and this image."""
+    *words, image = words
+    settings = {"Image": image, "Hostname": "inside", "Env": [], "Labels": {}}
+    ports = {}
+    words = [word for word in words if word != "-d"]
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        if option == "-e":
+            settings["Env"].append(value)
+        elif option in ("-l", "--label"):
+            settings["Labels"].update([value.split("=", 1)])
+        elif option == "-p":
+            outer, inner = value.split(":")
+            inner = inner if "/" in inner else f"{inner}/tcp"
+            ports[inner] = [{"HostIp": "0.0.0.0", "HostPort": outer}] if outer != "0" else None
+        elif option != "--name":
+            raise ValueError(option)
+
+    def describe(container):
+        container.more = {"Config": settings, "HostConfig": {"NetworkMode": "default"},
+            "NetworkSettings": {"Ports": ports,
+                "Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}}
+    return describe
+
+
 class FakeRuntime:
     """`answers` replaces what is answered to a path that matches a pattern: a function that writes
     to the connection as it likes. `delay_s`: before each answer; `mute`: it tells no event."""

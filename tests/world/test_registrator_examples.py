@@ -8,7 +8,7 @@ quickstart and of its backend for ZooKeeper.
 import unittest
 
 from berth import AgentTest, berth, wait_until
-from fake_runtime import FakeRuntime
+from fake_runtime import FakeRuntime, describe_run
 from rights import needs
 
 HOST = "192.168.1.102"
@@ -48,24 +48,6 @@ EXAMPLES = [
 ]
 
 
-def describe(container, options):
-    """What a daemon says of a container that was run with these options."""
-    words = options.split()
-    settings = {"Image": words.pop(), "Hostname": "inside", "Env": [], "Labels": {}}
-    ports = {}
-    for option, value in zip(words[::2], words[1::2], strict=True):
-        if option == "-e":
-            settings["Env"].append(value)
-        elif option == "-l":
-            settings["Labels"].update([value.split("=", 1)])
-        elif option == "-p":
-            outer, inner = value.split(":")
-            inner = inner if "/" in inner else f"{inner}/tcp"
-            ports[inner] = [{"HostIp": "0.0.0.0", "HostPort": outer}] if outer != "0" else None
-    container.more = {"Config": settings, "HostConfig": {"NetworkMode": "default"},
-        "NetworkSettings": {"Ports": ports, "Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}}
-
-
 @needs("freezer")
 class Examples(AgentTest):
     def setUp(self):
@@ -96,8 +78,7 @@ class Examples(AgentTest):
 
     def test_all_examples_give_the_same_services(self):
         for number, (options, expected) in enumerate(EXAMPLES):
-            container = self.runtime.run(f"c{number}", {}, lambda one, options=options:
-                describe(one, options))
+            container = self.runtime.run(f"c{number}", {}, describe_run(options.split()))
             wait_until(lambda container=container: self.part(container) and all(
                 one["state"] == "registered" for one in self.part(container)["records"]),
                 f"{options} is served")
