@@ -228,7 +228,8 @@ Test(api_order, a_name_that_nobody_has_is_not_found)
 	memset(longest, 'a', 256);
 	longest[256] = '\0';
 	snprintf(target, sizeof(target), "/v1/agent/components/%s/drain", longest);
-	cr_expect(has(post(target, ""), "no component, container, check or endpoint has this name"));
+	cr_expect(
+		has(post(target, ""), "no component, container, check or endpoint has this name"));
 	snprintf(target, sizeof(target), "/v1/agent/components/%s/drain", longest + 1);
 	cr_expect(has_status(post(target, ""), 204), "255 bytes are a name");
 	static const char *const targets[] = { "/v1/agent/components//drain",
