@@ -280,6 +280,10 @@ static size_t read_file(const struct scenario_stage *stage, const char *path, co
 		}
 		scenarios[count++] = scenario;
 	}
+	for (size_t i = 0; i < head.count; i++) {
+		free(head.lines[i].text);
+	}
+	free(head.lines);
 	free(text);
 	fclose(stream);
 	if (count == 0) {
