@@ -38,6 +38,9 @@ static const struct route {
 	{ "/v1/find", NULL, READ, api_find,
 		"records by ?under= &api= &protocol= &id= &persistence= &type= &attribute.X=" },
 	{ "/v1/names/", "", READ, api_names, "what DNS says of a name; ?type=" },
+	{ "/v1/set/", "", READ, api_set,
+		"who serves a path or a name, or a stream of that; ?as= &api= &protocol= "
+		"&scope= &attribute.X= &near= &min= &failover= &hold=" },
 	{ "/v1/shared", NULL, 1u << HTTP_GET, api_shared,
 		"a memory file with the answers to look-ups, as a descriptor" },
 	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
@@ -128,7 +131,8 @@ static bool is_for_followers(const struct route *route)
 static bool is_for_containers(const struct route *route)
 {
 	static api_handler *const handlers[] = { api_resolve, api_list, api_records, api_endpoints,
-		api_targets, api_stat, api_find, api_names, api_shared, api_watch, api_bridge };
+		api_targets, api_stat, api_find, api_names, api_set, api_shared, api_watch,
+		api_bridge };
 	for (size_t i = 0; i < ARRAY_LEN(handlers); i++) {
 		if (route->handler == handlers[i]) {
 			return true;
@@ -220,8 +224,8 @@ static bool came_by_own_name(const struct api *api, const struct http_request *r
 /* Where attributes filter nothing, a parameter that asks for it is refused, not overlooked. */
 static bool overlooks_attributes(const struct route *route, const struct http_request *request)
 {
-	static api_handler *const filtered[] = { api_records, api_endpoints, api_targets,
-		api_find };
+	static api_handler *const filtered[] = { api_records, api_endpoints, api_targets, api_find,
+		api_set };
 	bool overlooks = strncmp(request->query, "attribute.", 10) == 0 ||
 		strstr(request->query, "&attribute.");
 	for (size_t i = 0; i < ARRAY_LEN(filtered); i++) {

@@ -39,6 +39,7 @@
 #include "lib/registry/registry.h"
 
 struct api;
+struct sets;
 
 /* The API's requests to the agent as a whole. */
 enum api_act_kind {
@@ -129,6 +130,8 @@ void api_drain_saved(struct api *api);
 void api_end_polls(struct api *api);
 /* For GET /v1/shared; optional. Borrowed. */
 void api_set_shared(struct api *api, struct shared *shared);
+/* For GET /v1/set. Borrowed. */
+void api_set_sets(struct api *api, struct sets *sets);
 /* For GET /metrics; optional. */
 void api_set_http(struct api *api, const struct http *http);
 

@@ -9,7 +9,9 @@
 #include "agent/set/asking.h"
 #include "lib/http/field.h"
 #include "lib/render/failover.h"
+#include "lib/base/limits.h"
 #include "lib/base/list.h"
+#include "lib/record/select.h"
 
 struct api {
 	struct ev_loop *loop;
@@ -20,6 +22,7 @@ struct api {
 	struct metrics *metrics;
 	const struct http *http;
 	struct shared *shared; /* NULL: none */
+	struct sets *sets;
 	struct api_hooks hooks;
 	struct api_options options;
 	struct api_published *published;  /* of the options */
@@ -87,6 +90,20 @@ void api_answer_text(
 /* The answer says by which attributes it is filtered, so that a client sees that they count. */
 void api_say_filter(struct http_response *response, const struct cache_filter *filter);
 
+/* The texts of a filter of endpoints. */
+struct api_filter_room {
+	char api[LIMIT_API_BYTES + 1];
+	char protocol[LIMIT_PROTOCOL_BYTES + 1];
+	char scope[16];
+	char near[256];
+	char attributes[SELECT_BYTES];
+};
+
+/* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
+bool api_read_filter(const struct api *api, const struct http_request *request,
+	struct cache_filter *ret_filter, struct api_filter_room *room, struct err *err)
+	ERR_REQUIRED(5);
+
 /* Answers with the status page. */
 void api_page(struct http_request *request);
 
@@ -111,6 +128,7 @@ api_handler api_targets;
 api_handler api_stat;
 api_handler api_find;
 api_handler api_names;
+api_handler api_set;
 api_handler api_shared;
 api_handler api_watch;
 api_handler api_agent_status;

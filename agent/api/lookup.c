@@ -491,18 +491,8 @@ void api_stat(struct api *api, struct http_request *request, const char *rest)
 	look_up_json(api, request, rest, CACHE_STAT);
 }
 
-/* The texts of a filter of endpoints. */
-struct filter_room {
-	char api[LIMIT_API_BYTES + 1];
-	char protocol[LIMIT_PROTOCOL_BYTES + 1];
-	char scope[16];
-	char near[256];
-	char attributes[SELECT_BYTES];
-};
-
-/* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
-static bool read_filter(const struct api *api, const struct http_request *request,
-	struct cache_filter *ret_filter, struct filter_room *room, struct err *err)
+bool api_read_filter(const struct api *api, const struct http_request *request,
+	struct cache_filter *ret_filter, struct api_filter_room *room, struct err *err)
 {
 	*ret_filter = (struct cache_filter){
 		.api = parameter(request, "api", room->api, sizeof(room->api), err),
@@ -534,9 +524,9 @@ static bool read_filter(const struct api *api, const struct http_request *reques
 void api_endpoints(struct api *api, struct http_request *request, const char *rest)
 {
 	struct cache_filter filter;
-	struct filter_room room;
+	struct api_filter_room room;
 	struct err err = ERR_INIT;
-	if (!read_filter(api, request, &filter, &room, &err)) {
+	if (!api_read_filter(api, request, &filter, &room, &err)) {
 		api_bad_request(request, err.msg);
 		return;
 	}
@@ -555,9 +545,9 @@ void api_endpoints(struct api *api, struct http_request *request, const char *re
 void api_targets(struct api *api, struct http_request *request, const char *rest)
 {
 	struct cache_filter filter;
-	struct filter_room room;
+	struct api_filter_room room;
 	struct err err = ERR_INIT;
-	if (!read_filter(api, request, &filter, &room, &err)) {
+	if (!api_read_filter(api, request, &filter, &room, &err)) {
 		api_bad_request(request, err.msg);
 	} else if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");

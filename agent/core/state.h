@@ -42,6 +42,7 @@
 #include "agent/dns/dns.h"
 #include "agent/http/http.h"
 #include "agent/names/lookup.h"
+#include "agent/set/set.h"
 #include "agent/output/output.h"
 #include "agent/shared/shared.h"
 #include "agent/supervise/supervise.h"
@@ -146,6 +147,7 @@ struct agent {
 	struct shared *shared; /* answers in memory that clients map */
 	char *domain;          /* of names */
 	struct names_lookups *names;
+	struct sets *sets; /* who serves what */
 	struct zones *zones;
 	struct dns *dns;       /* NULL: nothing listens */
 	struct xds *xds;       /* NULL: none is configured */

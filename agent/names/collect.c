@@ -15,12 +15,6 @@
 
 #define MAX_TEXT_BYTES 4096 /* of one attribute in a TXT answer */
 
-bool names_attribute_is(const struct record *record, const char *attribute, const char *label)
-{
-	const char *text = json_string_value(record_attribute(record, attribute));
-	return text && record_text_is_label(text, label);
-}
-
 static bool has_address(const struct names_answer *answer, const struct names_address *address)
 {
 	for (size_t i = 0; i < answer->address_count; i++) {
@@ -286,15 +280,6 @@ void names_collect_end(struct names_collector *collector)
 		free(collector->alias);
 	}
 	collector->alias = NULL;
-}
-
-bool names_record_has(const struct record *record, const struct names_address *address)
-{
-	struct names_answer own = { .status = NAMES_FOUND };
-	own_addresses(&own, record);
-	bool has = has_address(&own, address);
-	names_answer_finish(&own);
-	return has;
 }
 
 /* /users/USER/CLASS/INSTANCE/components/NAME, or with Hadoop's `services` behind the user. */

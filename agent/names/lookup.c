@@ -117,7 +117,7 @@ static enum names_known known_by_error(const struct err *err)
 	}
 }
 
-static enum names_known get_node(void *context, const char *path, const struct record **ret_record)
+static enum names_known get_node(void *context, const char *path, const void **ret_record)
 {
 	struct evaluation *evaluation = context;
 	enum names_known known;
@@ -261,8 +261,8 @@ static void evaluate_at(struct names_lookups *lookups, const char *name, const c
 					 .asking = asking,
 					 .cache = lookups->cache,
 					 .now_ms = clock_monotonic_ms() } };
-	const struct names_source source = { &place->evaluation, get_node, get_children,
-		each_known };
+	const struct names_source source = { &place->evaluation, get_node, get_children, each_known,
+		NULL };
 	names_evaluate(&place->answer, name, lookups->domain, root, &source);
 	finish(&place->evaluation);
 }

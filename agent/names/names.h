@@ -4,26 +4,7 @@
  *
  *   name --> registry paths that it may mean --> records (from the source) --> answer
  *
- * A path's elements in reverse order, then the domain: /services/db is db.services.berth. Below
- * /users the elements `users` and `components`, and Hadoop's level `services`, may be left out:
- *
- *   c1.components.prod.web.joe.users   /users/joe/web/prod/components/c1
- *   c1.prod.web.joe                    the same
- *   prod.web.joe                       the instance's own record and all its components
- *   c1.app.joe, worker.app.joe         Hadoop: the records below /users/joe/services/CLASS/app
- *                                      with description c1, or with yarn:component worker
- *   ctr-e50-1-1-1                      the record whose path ends so, among those that are known
- *   ip-10-0-0-1.NAME                   that address, when NAME has it: the target of an SRV answer
- *                                      when a record has several addresses
- *
- * A name that ends in NAME.net is one of the further registry NAME: the rules are the same for what
- * is before that, and all paths begin with /net/NAME.
- *
- * A name with a first part _SERVICE._tcp or _SERVICE._udp asks for the endpoints whose protocol, or
- * whose api's last part, is SERVICE.
- *
- * Before the name, and after a service, VALUE.ATTRIBUTE._attr asks for the records with that
- * attribute; there may be several: canary.track._attr.2.shard._attr.NAME.
+ * lib/names/meaning.h has the grammar.
  *
  * The module does no I/O. It asks a source for nodes, and the source may answer that a node is
  * still being read: the front end then waits and evaluates the name again from the start.
@@ -31,42 +12,7 @@
 #ifndef AGENT_NAMES_NAMES_H
 #define AGENT_NAMES_NAMES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "lib/base/path.h"
-#include "lib/record/record.h"
-
-/* A name as text, with its final NUL. */
-#define NAMES_NAME_BYTES PATH_DNS_NAME_BYTES
-
-enum names_known {
-	NAMES_NODE_THERE,
-	NAMES_NODE_ABSENT,
-	NAMES_NODE_PENDING, /* being read */
-	NAMES_NODE_UNKNOWN  /* never read, and the registry is away */
-};
-
-typedef void names_visit(void *context, const char *path, const struct record *record);
-
-/*
- * The source of nodes: the cache, or a table in a test. Its results are borrowed during the call.
- */
-struct names_source {
-	void *context;
-	/* *ret_record is NULL for a node without a record that can be read. */
-	enum names_known (*node)(void *context, const char *path, const struct record **ret_record);
-	/* Full paths, sorted. */
-	enum names_known (*children)(
-		void *context, const char *path, char *const **ret_paths, size_t *ret_count);
-	/*
-	 * Visits the records that are known without reading and that have the key (see
-	 * names_each_key()), and perhaps others. THERE or PENDING.
-	 */
-	enum names_known (*each_known)(
-		void *context, uint64_t key, names_visit *visit, void *visit_context);
-};
+#include "lib/names/meaning.h"
 
 enum names_status {
 	NAMES_FOUND, /* the name exists; it may still have nothing of the type that was asked for */
@@ -74,12 +20,6 @@ enum names_status {
 	NAMES_PENDING, /* the source is reading */
 	NAMES_UNKNOWN, /* unknown while the registry is away */
 	NAMES_OUTSIDE  /* the name is not below the domain */
-};
-
-struct names_address {
-	int family; /* AF_INET or AF_INET6 */
-	uint8_t bytes[16];
-	size_t from; /* of an answer: the index of the first record that has it */
 };
 
 /* Where a record of an answer is. */

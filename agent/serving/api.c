@@ -96,6 +96,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	free(further);
 	api_set_http(agent->api, agent->http);
 	api_set_shared(agent->api, agent->shared);
+	api_set_sets(agent->api, agent->sets);
 	return code;
 }
 

@@ -398,6 +398,7 @@ void agent_further_retire(struct agent *agent)
 			further->goes ? "is no longer configured" : "begins anew");
 		destroy(further);
 	}
+	sets_rewire(agent->sets);
 	for (size_t i = 0; i < ARRAY_LEN(of_registries); i++) {
 		metrics_retain(agent->metrics, of_registries[i], is_known, agent);
 	}

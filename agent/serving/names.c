@@ -110,6 +110,7 @@ int agent_names_open(struct agent *agent, struct upgrade *received, struct err *
 	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
 	names_lookups_set_failover(agent->names, agent->config->agent.failover,
 		agent->config->agent.failover_count, agent->config->agent.failover_hold_ms);
+	agent->sets = sets_create(agent->loop, agent->cache, agent->domain);
 	agent->zones = zones_create(agent->loop, agent->lookups, agent->cache);
 	int code = open_dns(agent, received->dns, received->dns_count, err);
 	received->dns_count = 0;
@@ -147,10 +148,12 @@ void agent_names_close(struct agent *agent)
 {
 	dns_destroy(agent->dns);
 	names_lookups_destroy(agent->names);
+	sets_destroy(agent->sets);
 	zones_destroy(agent->zones);
 	free(agent->domain);
 	agent->dns = NULL;
 	agent->names = NULL;
+	agent->sets = NULL;
 	agent->zones = NULL;
 	agent->domain = NULL;
 }

@@ -37,7 +37,7 @@ static enum names_known known(const struct tree *tree, size_t index)
 	return NAMES_NODE_THERE;
 }
 
-static enum names_known node(void *context, const char *path, const struct record **ret_record)
+static enum names_known node(void *context, const char *path, const void **ret_record)
 {
 	const struct tree *tree = context;
 	for (size_t i = 0; i < PATHS; i++) {
@@ -62,7 +62,7 @@ static enum names_known children(
 	}
 	*ret_paths = found;
 	*ret_count = count;
-	const struct record *ignored;
+	const void *ignored;
 	return strcmp(path, "/") == 0 ? NAMES_NODE_THERE : node(context, path, &ignored);
 }
 
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	}
 	struct tree tree = { .mood = data[0] & 1 ? data[0] * 256U + data[1] : 0 };
-	const struct names_source source = { &tree, node, children, each_known };
+	const struct names_source source = { &tree, node, children, each_known, NULL };
 	char *name = strndup((const char *)data + 2, len - 2);
 	assert(name);
 	char *text = strchr(name, '\n');

@@ -31,6 +31,7 @@ AROUND = [
     ("agent/life/main_process.c agent/supervise/*", "e2e/lifecycle_supervisor"),
     ("agent/serving/metrics.c agent/base/metrics*", "e2e/lookups_metrics"),
     ("agent/serving/names.c agent/names/* agent/dns/*", "e2e/names"),
+    ("agent/set/* agent/api/sets.c lib/names/*", "e2e/sets e2e/one_answer"),
     ("agent/serving/outputs.c agent/output/*", "e2e/output e2e/output_targets"),
     ("agent/life/privileges.c", "e2e/privileges"),
     ("agent/life/reload.c", "e2e/lifecycle_reload"),

@@ -74,7 +74,7 @@ struct found {
 	size_t count;
 };
 
-static void visit(void *context, const char *path, const struct record *record)
+static void visit(void *context, const char *path, const void *record)
 {
 	struct found *found = context;
 	cr_assert_not_null(record);

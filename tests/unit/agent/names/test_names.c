@@ -134,7 +134,7 @@ static void close_table(void)
 	forget_children();
 }
 
-static enum names_known get_node(void *context, const char *path, const struct record **ret_record)
+static enum names_known get_node(void *context, const char *path, const void **ret_record)
 {
 	struct table *from = context;
 	if (from->odd && strcmp(from->odd, path) == 0) {
@@ -153,7 +153,7 @@ static enum names_known get_children(
 	void *context, const char *path, char *const **ret_paths, size_t *ret_count)
 {
 	struct table *from = context;
-	const struct record *record;
+	const void *record;
 	enum names_known known = get_node(context, path, &record);
 	if (known != NAMES_NODE_THERE) {
 		return known;
@@ -188,7 +188,7 @@ static enum names_known each_known(
 	return NAMES_NODE_THERE;
 }
 
-static const struct names_source source = { &table, get_node, get_children, each_known };
+static const struct names_source source = { &table, get_node, get_children, each_known, NULL };
 
 static const char *describe(const char *name)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/names/internal.h"
+#include "lib/names/text.h"
 #include "lib/base/hash.h"
 #include "lib/base/hex.h"
 #include "lib/base/path.h"

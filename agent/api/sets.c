@@ -1,0 +1,448 @@
+/* GET /v1/set/{path or name}: who serves something, once, as a long poll, or as a stream. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/poll.h"
+#include "agent/api/resume.h"
+#include "agent/api/stream.h"
+#include "agent/base/allocate.h"
+#include "agent/config/value.h"
+#include "agent/set/set.h"
+#include "lib/base/clock.h"
+#include "lib/base/limits.h"
+
+enum {
+	LOADING_MS = 5000, /* clients take ten seconds of silence for the end */
+	HOLD_MOST_MS = 24 * 3600 * 1000,
+	LINES_BYTES = 64 << 20,
+	FURTHER_MOST = 16,
+	FURTHER_BYTES = 4096
+};
+
+/* ---- the question ---- */
+
+/* A key and its texts. */
+struct question {
+	struct set_key key;
+	struct api_filter_room filter;
+	char further_text[FURTHER_BYTES];
+	char *further[FURTHER_MOST];
+};
+
+static bool read_kind(
+	const struct http_request *request, const char *rest, struct question *to, struct err *err)
+{
+	static const char *const words[] = { "path", "name", "names" };
+	char word[8];
+	bool is_name = strchr(rest, '.') || rest[0] == '_';
+	to->key.kind = is_name ? SET_OF_NAME : SET_OF_PATH;
+	if (http_parameter(request, "as", word, sizeof(word), err) > 0 && *word) {
+		int kind = SET_NAMES;
+		while (kind >= 0 && strcmp(word, words[kind]) != 0) {
+			kind--;
+		}
+		to->key.kind = kind >= 0 ? (enum set_kind)kind : SET_OF_PATH;
+		if (kind < 0) {
+			err_set(err, BERTH_FAILED,
+				"query parameter as: must be path, name or names");
+		}
+	}
+	to->key.what = to->key.kind == SET_OF_NAME ? rest : rest - 1;
+	return err->code == 0;
+}
+
+static bool read_further(const struct api *api, const struct http_request *request,
+	struct question *to, struct err *err)
+{
+	const struct api_options *options = &api->options;
+	struct set_key *key = &to->key;
+	char text[32];
+	int found = http_parameter(
+		request, "failover", to->further_text, sizeof(to->further_text), err);
+	bool none = found > 0 && strcmp(to->further_text, "none") == 0;
+	key->hold_ms = options->failover_hold_ms;
+	/* As in other look-ups: a name fails over, a path does by nearness. */
+	if (!*to->further_text &&
+		(key->kind == SET_OF_NAME || (key->kind == SET_OF_PATH && key->near))) {
+		key->further = options->failover;
+		key->further_count = options->failover_count;
+	}
+	char *rest = NULL;
+	for (char *path = strtok_r(to->further_text, ",", &rest); path && !none && !err->code;
+		path = strtok_r(NULL, ",", &rest)) {
+		if (path_check(path, strlen(path), err)) {
+			err_wrap(err, "query parameter failover");
+		} else if (key->further_count == FURTHER_MOST) {
+			err_set(err, BERTH_FAILED, "query parameter failover: %d paths at most",
+				FURTHER_MOST);
+		} else {
+			to->further[key->further_count++] = path;
+		}
+		key->further = to->further;
+	}
+	if (!err->code && http_parameter(request, "hold", text, sizeof(text), err) > 0 &&
+		config_parse_duration(text, 0, HOLD_MOST_MS, &key->hold_ms, err)) {
+		err_wrap(err, "query parameter hold");
+	}
+	return err->code == 0;
+}
+
+static bool read_least(const struct http_request *request, struct set_key *key, struct err *err)
+{
+	char text[16];
+	char *end = text;
+	if (http_parameter(request, "min", text, sizeof(text), err) <= 0 || !*text) {
+		return err->code == 0;
+	}
+	unsigned long least = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+	if (end == text || *end || least > 1000000) {
+		err_set(err, BERTH_FAILED, "query parameter min: must be a number up to 1000000");
+	}
+	key->least = (unsigned)least;
+	return err->code == 0;
+}
+
+/* False: the request has been answered. */
+static bool read_question(
+	const struct api *api, struct http_request *request, const char *rest, struct question *to)
+{
+	struct err err = ERR_INIT;
+	struct cache_filter filter;
+	*to = (struct question){ .key = { .kind = SET_OF_PATH } };
+	bool good = api_read_filter(api, request, &filter, &to->filter, &err) &&
+		read_kind(request, rest, to, &err);
+	to->key.near = filter.near;
+	to->key.filter = (struct render_filter){ filter.api, filter.protocol, filter.scope,
+		filter.attributes };
+	good = good && read_further(api, request, to, &err) && read_least(request, &to->key, &err);
+	if (!good) {
+		api_bad_request(request, err.msg);
+	} else if (to->key.kind != SET_OF_NAME &&
+		path_check(to->key.what, strlen(to->key.what), &err)) {
+		good = false;
+		api_problem(request, 0, &err);
+	} else if (to->key.kind == SET_OF_NAME && strlen(rest) >= NAMES_NAME_BYTES) {
+		good = false;
+		api_bad_request(request, "a name has at most 253 bytes");
+	}
+	return good;
+}
+
+/* ---- one answer ---- */
+
+struct asked {
+	struct api *api;
+	struct http_request *request;
+	struct set_user user;
+	struct timer timer;
+	struct api_poll poll;
+	struct cache *entered; /* cache_enter() */
+	bool text;
+	bool loaded; /* it was not there at once */
+	double started;
+};
+
+static void end(struct asked *asked)
+{
+	set_leave(&asked->user);
+	timer_stop(&asked->timer);
+	api_poll_end(&asked->poll);
+	if (asked->entered) {
+		cache_leave(asked->entered);
+	}
+	free(asked);
+}
+
+static void on_closed(void *context)
+{
+	end(context);
+}
+
+static void fail(struct asked *asked, const struct err *err)
+{
+	metrics_series_add(asked->api->errors, 1);
+	api_problem(asked->request, err->code == BERTH_LIMIT_EXCEEDED ? 503 : 0, err);
+	end(asked);
+}
+
+static void release(void *set)
+{
+	set_release(set);
+}
+
+static struct http_response *response_of(struct asked *asked, struct set *set, int *ret_status)
+{
+	struct err err = ERR_INIT;
+	*ret_status = 200;
+	if (!set->exists) {
+		err_set(&err, BERTH_PATH_NOT_FOUND,
+			"nothing in the registry has this path or name");
+		*ret_status = 404;
+		return api_problem_response(asked->request, 0, &err);
+	}
+	if (asked->text) {
+		struct buffer lines;
+		buffer_init(&lines, LINES_BYTES);
+		set_write_lines(set, &lines);
+		struct http_response *response = http_response_create(
+			"text/plain; charset=utf-8", buffer_text(&lines), lines.len);
+		buffer_finish(&lines);
+		return response;
+	}
+	set_hold(set);
+	return http_response_create_borrowed(
+		"application/json", set->json, set->json_len, release, set);
+}
+
+static void write_etag(char out[CACHE_ETAG_BYTES], const struct set *set)
+{
+	snprintf(out, CACHE_ETAG_BYTES, "\"s-%016llx\"", (unsigned long long)set->version);
+}
+
+static void answer(struct asked *asked, const struct set_view *view)
+{
+	struct api *api = asked->api;
+	bool stale = view->state == SET_STALE;
+	int status;
+	char text[CACHE_ETAG_BYTES];
+	struct http_response *response = response_of(asked, view->set, &status);
+	write_etag(text, view->set);
+	http_response_etag(response, text);
+	snprintf(text, sizeof(text), "%lld", (long long)((view->age_ms + 999) / 1000));
+	http_response_header(response, "Age", text);
+	http_response_header(response, "X-Cache", stale ? "STALE" : asked->loaded ? "MISS" : "HIT");
+	http_response_header(response, "Cache-Control", "no-cache");
+	http_response_header(response, "Vary", "Accept");
+	metrics_series_add(stale ? api->stale : asked->loaded ? api->misses : api->hits, 1);
+	if (asked->poll.api) {
+		api_poll_applied(asked->request, response);
+	} else {
+		metrics_series_observe(api->durations, clock_monotonic_s() - asked->started);
+	}
+	http_answer(asked->request, status, response);
+	http_response_free(response);
+	end(asked);
+}
+
+static void on_poll_over(struct api_poll *poll)
+{
+	struct asked *asked = LIST_ITEM(poll, struct asked, poll);
+	const struct set_view view = set_look(&asked->user, false);
+	answer(asked, &view);
+}
+
+/* The client has this set, and waits for another. */
+static bool polls(struct asked *asked, const struct set_view *view)
+{
+	struct err err = ERR_INIT;
+	char etag[CACHE_ETAG_BYTES];
+	write_etag(etag, view->set);
+	if (!api_poll_wanted(asked->request, etag)) {
+		return false;
+	}
+	if (asked->poll.api) {
+		return true;
+	}
+	if (api_poll_begin(&asked->poll, asked->api, asked->request, on_poll_over, &err)) {
+		fail(asked, &err);
+		return true;
+	}
+	timer_stop(&asked->timer);
+	return true;
+}
+
+static void on_news(void *context)
+{
+	struct asked *asked = context;
+	const struct set_view view = set_look(&asked->user, true);
+	struct err err = ERR_INIT;
+	if (view.state == SET_REFUSED) {
+		err = *view.err;
+		fail(asked, &err);
+	} else if (view.state == SET_LOADING) {
+		asked->loaded = true;
+		if (!asked->entered && !cache_enter(view.cache, &err)) {
+			fail(asked, &err);
+			return;
+		}
+		asked->entered = view.cache;
+	} else if (!view.confirming && !polls(asked, &view)) {
+		answer(asked, &view);
+	}
+}
+
+static void on_timeout(void *context)
+{
+	struct asked *asked = context;
+	const struct set_view view = set_look(&asked->user, false);
+	struct err err = ERR_INIT;
+	if (view.set) {
+		answer(asked, &view);
+		return;
+	}
+	err_set(&err, BERTH_TIMEOUT, "the registry does not answer, and not all of this is known");
+	fail(asked, &err);
+}
+
+static void ask(struct api *api, struct http_request *request, const struct set_key *key, bool text)
+{
+	struct asked *asked = allocate_zeroed(1, sizeof(*asked));
+	asked->api = api;
+	asked->request = request;
+	asked->text = text;
+	asked->started = clock_monotonic_s();
+	asked->user.on_news = on_news;
+	asked->user.context = asked;
+	timer_init(&asked->timer, api->loop, "set", on_timeout, asked);
+	timer_start(&asked->timer, api->options.lookup_timeout_ms);
+	set_follow(api->sets, &asked->user, key);
+	http_on_closed(request, on_closed, asked);
+	on_news(asked);
+}
+
+/* ---- a stream ---- */
+
+/* Each set is a snapshot, so that a reader that fell behind gets the last one alone. */
+struct set_stream {
+	struct api_stream stream; /* first */
+	struct set_user user;
+	struct timer timer; /* of loading */
+	uint64_t version;   /* of the set that was sent, or is about to be */
+	bool stale;
+	char *what;
+};
+
+static struct set_stream *stream_of(const struct api_stream *stream)
+{
+	return (struct set_stream *)(uintptr_t)stream;
+}
+
+static const char *name(const struct api_stream *stream)
+{
+	return stream_of(stream)->what;
+}
+
+static void write_snapshot(struct api_stream *stream, struct buffer *out)
+{
+	const struct set_view view = set_look(&stream_of(stream)->user, false);
+	stream_of(stream)->version = view.set->version;
+	buffer_append(out, view.set->json, view.set->json_len - 1);
+}
+
+static bool is_stale(const struct api_stream *stream)
+{
+	struct set_stream *to = stream_of(stream);
+	to->stale = set_look(&to->user, false).state == SET_STALE;
+	return to->stale;
+}
+
+static void on_stream_closed(struct api_stream *stream)
+{
+	struct set_stream *to = stream_of(stream);
+	set_leave(&to->user);
+	timer_stop(&to->timer);
+	api_stream_finish(stream);
+	free(to->what);
+	free(to);
+}
+
+static const struct api_stream_source source = { name, NULL, write_snapshot, is_stale,
+	on_stream_closed };
+
+/* A stream that has begun can only be broken off; its client asks again, and gets the reason. */
+static void refuse(struct set_stream *to, const struct err *err)
+{
+	struct http_request *request = to->stream.request;
+	if (to->stream.state == API_STREAM_LOADING && !to->stream.answered) {
+		on_stream_closed(&to->stream);
+		api_problem(request, err->code == BERTH_TIMEOUT ? 0 : 503, err);
+	} else {
+		api_stream_break(&to->stream);
+	}
+}
+
+static void on_stream_news(void *context)
+{
+	struct set_stream *to = context;
+	char heard[API_STREAM_HEARD_BYTES];
+	const struct set_view view = set_look(&to->user, false);
+	if (view.state == SET_REFUSED) {
+		const struct err err = *view.err;
+		refuse(to, &err);
+	} else if (view.set && to->stream.state == API_STREAM_LOADING) {
+		timer_stop(&to->timer);
+		api_stream_begin(&to->stream);
+	} else if (view.set && to->stream.state == API_STREAM_FOLLOWING) {
+		if (view.set->version != to->version) {
+			api_stream_resync(&to->stream);
+		} else if ((view.state == SET_STALE) != to->stale) {
+			to->stale = !to->stale;
+			api_stream_send(&to->stream, to->stale ? "STALE" : "FRESH",
+				api_stream_heard(to->stream.cache, heard));
+		}
+	}
+}
+
+static void on_loading(void *context)
+{
+	struct set_stream *to = context;
+	struct err err = ERR_INIT;
+	enum registry_state state = cache_registry_state(to->stream.cache);
+	if (state == REGISTRY_CONNECTED) {
+		api_stream_load(&to->stream, 0);
+		timer_start(&to->timer, LOADING_MS);
+		return;
+	}
+	err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
+		"the registry is %s, and not all of this is known", registry_state_name(state));
+	refuse(to, &err);
+}
+
+static void open_stream(
+	struct api *api, struct http_request *request, const char *rest, const struct set_key *key)
+{
+	struct api_resume_point point;
+	enum api_framing framing;
+	struct err err = ERR_INIT;
+	int resumes = api_resume_read(api, request, &point, &err);
+	if (resumes < 0) {
+		api_bad_request(request, err.msg);
+		return;
+	}
+	if (!api_stream_admit(api, request, &framing)) {
+		return;
+	}
+	struct set_stream *to = allocate_zeroed(1, sizeof(*to));
+	to->what = allocate_text(rest);
+	api_stream_init(&to->stream, &source, api, request, framing);
+	to->stream.resumes = resumes > 0;
+	to->user.on_news = on_stream_news;
+	to->user.context = to;
+	timer_init(&to->timer, api->loop, "stream of a set", on_loading, to);
+	timer_start(&to->timer, LOADING_MS);
+	set_follow(api->sets, &to->user, key);
+	to->stream.cache = set_look(&to->user, false).cache;
+	on_stream_news(to);
+}
+
+void api_set(struct api *api, struct http_request *request, const char *rest)
+{
+	struct question question;
+	if (!read_question(api, request, rest, &question)) {
+		return;
+	}
+	bool json = http_accepts(request->accept, "application/json", true);
+	bool text = http_accepts(request->accept, "text/plain", !json) &&
+		!http_accepts(request->accept, "application/json", false);
+	if (json || text) {
+		ask(api, request, &question.key, text);
+	} else {
+		open_stream(api, request, rest, &question.key);
+	}
+}
+
+void api_set_sets(struct api *api, struct sets *sets)
+{
+	api->sets = sets;
+}

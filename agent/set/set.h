@@ -1,0 +1,122 @@
+/*
+ * Sets: who serves something. The one answer that all forms are written from.
+ *
+ *   key --> paths --> records, from the cache's values --> members, in order --> set
+ *
+ * A key is a path or a name, which endpoints and attributes count, a zone that is near, how many
+ * are enough, and the paths below which the same is looked for where there are fewer. All users of
+ * the same key have the same followed set: it is computed once for each change. A set is immutable,
+ * and belongs to all who hold it.
+ *
+ *   LOADING --known--> READY <----> STALE (a part of it is not confirmed)
+ *      '--- away, or no room ---> REFUSED --later--> LOADING
+ *
+ * The rules for sets, here alone:
+ *
+ *   - A set that was known stays as it was until a confirmed one takes its place: never is one made
+ *     from an unconfirmed picture. The first may be stale, for want of anything better.
+ *   - With `least`, a set that falls below it stays as it was. A member of weight 0 serves nobody.
+ *   - A further path comes in while the nearer ones have less than `least`, 1 at least, and stays
+ *     for `hold_ms` (lib/render/failover.h). If it takes too long it counts as unconfirmed.
+ *   - An empty set waits for a path that is not confirmed: the members may be there.
+ *   - Members are in the order of tiers, then of paths, then of a record's addresses.
+ *   - A set is followed for a while when nobody asks for it any more.
+ *
+ * Loop thread only.
+ */
+#ifndef AGENT_SET_SET_H
+#define AGENT_SET_SET_H
+
+#include <ev.h>
+
+#include "agent/cache/cache.h"
+#include "agent/set/record.h"
+#include "lib/base/buffer.h"
+
+enum { SETS_LINGER_MS = 30000, SETS_IDLE_MOST = 64, SETS_FURTHER_MS = 1000 };
+
+struct sets;
+
+enum set_kind {
+	SET_OF_PATH, /* the record at the path, and those of its children */
+	SET_OF_NAME, /* what lib/names/meaning.h says of it */
+	SET_NAMES    /* no members: the names of all records at and below the path */
+};
+
+/* Borrowed for the call. */
+struct set_key {
+	enum set_kind kind;
+	const char *what; /* a valid path; a name, with or without the domain */
+	struct render_filter filter;
+	const char *near; /* a zone, "" for none; NULL: all of a path are equally near */
+	unsigned least;
+	char *const *further; /* paths, the best first */
+	size_t further_count;
+	int64_t hold_ms;
+};
+
+struct set_member {
+	struct set_record *record;
+	unsigned rank; /* 0: where it was asked for; 1: at the first further path … */
+	unsigned tier; /* see render_tier() */
+};
+
+struct set {
+	size_t references;
+	uint64_t version;           /* of its content: the same in each process */
+	bool exists;                /* there is such a path or name */
+	bool confirmed;             /* false: the first one, from an unconfirmed picture */
+	bool doubtful;              /* there may be more: a path that is needed is not confirmed */
+	bool enough;                /* as many serve as `least` */
+	struct set_member *members; /* by record, in order */
+	size_t count;
+	char *json; /* the object, with its line's end */
+	size_t json_len;
+};
+
+void set_hold(struct set *set);
+/* Accepts NULL. */
+void set_release(struct set *set);
+/* One member a line, host:port; those without are left out. */
+void set_write_lines(const struct set *set, struct buffer *out);
+
+enum set_state { SET_LOADING, SET_READY, SET_STALE, SET_REFUSED };
+
+/* A user's view; borrowed until the next turn of the loop. */
+struct set_view {
+	enum set_state state;
+	struct set *set; /* NULL: none is known */
+	int64_t age_ms;  /* STALE */
+	/* READY as far as changes go, but the server is asked whether it still is */
+	bool confirming;
+	const struct err *err; /* REFUSED */
+	struct cache *cache;   /* that it was asked of first */
+};
+
+/* Somebody who follows a set; in the caller's memory. */
+struct set_user {
+	/*
+	 * Something of the view has changed, or a confirmation has come. It may end the following
+	 * of its own set alone.
+	 */
+	void (*on_news)(void *context);
+	void *context;
+	struct set_followed *followed; /* NULL: not under way; this and the rest are the module's */
+	struct list link;
+};
+
+/* The domain is borrowed. */
+struct sets *sets_create(struct ev_loop *loop, struct cache *cache, const char *domain);
+/* Without users. Accepts NULL. */
+void sets_destroy(struct sets *sets);
+/* Caches were attached or detached: what was of them is observed where it is now. */
+void sets_rewire(struct sets *sets);
+/* Of those that are followed. */
+size_t sets_count(const struct sets *sets);
+
+void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key);
+/* Accepts one that is not under way. */
+void set_leave(struct set_user *user);
+/* With `confirm`, a silent server is asked: on_news follows while the view is `confirming`. */
+struct set_view set_look(struct set_user *user, bool confirm);
+#endif

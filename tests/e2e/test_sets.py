@@ -1,0 +1,137 @@
+"""GET /v1/set: who serves a path or a name, in order, with what every form has; as a stream; what
+stays while fewer than enough are there."""
+
+import unittest
+
+from berth import AgentTest, wait_until
+from outputs import record
+from streams import NDJSON, Stream
+from zookeeper import ZooKeeper
+
+WEB = "/users/joe/web/prod/components"
+FAR = "/far"
+
+
+class Sets(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.server = ZooKeeper()
+        self.addCleanup(self.server.stop)
+        self.registry = self.server.url
+        self.put_member(f"{WEB}/c1", 1, **{"berth:zone": "us/b"})
+        self.put_member(f"{WEB}/c2", 2, track="canary", weight=3, **{"berth:zone": "eu/a"})
+        self.put_member(f"{WEB}/c3", 3, protocol="sql", **{"berth:health": "warning"})
+        self.put_member(f"{FAR}{WEB}/f1", 4)
+        self.put_member("/users/ann/services/app/x1/components/h1", 5, description="main")
+        self.asked = self.agent(agent={"zone": "eu/a"}).start()
+
+    def put_member(self, path, port, protocol="http", **attributes):
+        self.put(path, record(port, "10.0.0.1", protocol, **attributes))
+
+    def set(self, what, **headers):
+        return self.asked.get(f"/v1/set{what}", **headers)
+
+    def ports(self, what):
+        answer = self.set(what)
+        return [member["port"] for member in answer.json["members"]] \
+            if answer.status == 200 else answer.status
+
+    def test_an_answer_has_what_every_form_needs(self):
+        answer = self.set(f"{WEB}?near=self&attribute.track=canary")
+        self.assertEqual(answer.json, {"kind": "path", "path": WEB,
+            "filter": {"attributes": {"track": "canary"}}, "exists": True,
+            "paths": [f"{WEB}/c2"],
+            "members": [{"path": f"{WEB}/c2", "scope": "external", "api": "http://example.org/rest",
+                "protocol": "http", "addressType": "host/port",
+                "address": {"host": "10.0.0.1", "port": "2"}, "host": "10.0.0.1", "port": 2,
+                "weight": 3, "health": "passing", "zone": "eu/a", "tier": 0,
+                "attributes": {"track": "canary", "weight": 3, "berth:zone": "eu/a",
+                    "yarn:persistence": "permanent"}}]})
+        self.assertEqual(self.ports(f"{WEB}?near=self"), [2, 1, 3])
+        self.assertEqual([member["health"] for member in self.set(WEB).json["members"]],
+            ["passing", "passing", "warning"])
+        again = self.set(WEB)
+        self.assertEqual((again.headers["X-Cache"], again.headers["Age"]), ("HIT", "0"))
+        self.assertEqual(self.set(WEB, If_None_Match=again.headers["ETag"]).status, 304)
+        text = self.set(WEB, Accept="text/plain")
+        self.assertEqual(text.body, b"10.0.0.1:1\n10.0.0.1:2\n10.0.0.1:3\n")
+
+    def test_names_mean_what_they_mean_in_DNS(self):
+        for name, ports in (("prod.web.joe", [1, 2, 3]), ("prod.web.joe.berth", [1, 2, 3]),
+                ("PROD.web.joe.", [1, 2, 3]), ("_sql._tcp.prod.web.joe", [3]),
+                ("canary.track._attr.prod.web.joe", [2]), ("main.x1.ann", [5]),
+                ("h1.x1.app.ann", [5]), ("none.web.joe", 404), ("a_b.web.joe", 404),
+                ("_tcp.prod.web.joe", [])):
+            self.assertEqual(self.ports(f"/{name}"), ports, name)
+        self.put_member("/one", 9)
+        wait_until(lambda: self.ports("/one?as=name") == [9], "the name is known")
+        self.assertEqual(self.set("/users?as=names").json["names"], ["prod.web.joe", "x1.app.ann"])
+
+    def test_a_question_that_is_none(self):
+        for what in (f"{WEB}?as=thing", f"{WEB}?min=x", f"{WEB}?min=-1", f"{WEB}?failover=far",
+                f"{WEB}?hold=x", f"{WEB}?near=/", f"{WEB}?scope=x", "/Users", "//",
+                f"/{'a.' * 130}b"):
+            self.assertEqual(self.set(what).status, 400, what)
+        self.assertEqual(self.ports("/absent"), 404)
+
+    def test_enough_stay(self):
+        with Stream(self.asked.socket, f"/v1/set{WEB}?min=2&protocol=http", NDJSON) as few, \
+                Stream(self.asked.socket, f"/v1/set{WEB}?protocol=http") as all:
+            for stream in (few, all):
+                self.assertEqual(len(stream.event()["snapshot"]["members"]), 2)
+            self.remove(f"{WEB}/c1")
+            self.assertEqual(len(all.event()["snapshot"]["members"]), 1)
+            self.put_member(f"{WEB}/c4", 7)
+            members = few.event()["snapshot"]["members"]
+            self.assertEqual([member["port"] for member in members], [2, 7])
+
+    def test_a_further_path_comes_in_and_goes(self):
+        what = f"{WEB}?protocol=http&failover={FAR}&hold=200ms"
+        with Stream(self.asked.socket, f"/v1/set{what}") as stream:
+            self.assertEqual(len(stream.event()["snapshot"]["members"]), 2)
+            self.remove(f"{WEB}/c1")
+            self.put_member(f"{WEB}/c2", 2, weight=0)
+
+            def follow(ports):
+                while True:
+                    event = stream.event()
+                    if [item["port"] for item in event["snapshot"]["members"]] == ports:
+                        return event["snapshot"]
+
+            self.assertEqual([item["tier"] for item in follow([2, 4])["members"]], [0, 1])
+            self.put_member(f"{WEB}/c2", 2, weight=1)
+            follow([2])
+        self.assertEqual(self.ports(what), [2])
+
+    def test_nothing_changes_while_the_registry_is_away(self):
+        with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:
+            self.assertEqual(stream.event()["type"], "SUBSCRIBED")
+            self.assertEqual(self.ports("/prod.web.joe"), [1, 2, 3])
+            self.server.pause()
+            self.assertEqual(stream.event()["type"], "STALE")
+            answer = self.set(WEB)
+            self.assertEqual((answer.headers["X-Cache"], len(answer.json["members"])),
+                ("STALE", 3))
+            self.assertEqual(self.set("/never.web.joe").status, 503)
+            self.server.resume()
+            self.assertEqual(stream.event()["type"], "FRESH")
+        wait_until(lambda: self.set("/never.web.joe").status == 404, "it is known to be absent")
+
+    def test_a_long_poll_gets_the_next_set(self):
+        etag = self.set(WEB).headers["ETag"]
+        with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:
+            stream.event()
+            self.put_member(f"{WEB}/c1", 11)
+            stream.event()
+        answer = self.set(WEB, If_None_Match=etag, Prefer="wait=60")
+        self.assertEqual(answer.json["members"][0]["port"], 11)
+
+    def test_a_reload_does_not_hold_what_is_followed(self):
+        with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:
+            stream.event()
+            self.asked.upgrade()
+        self.assertEqual(self.ports(WEB), [1, 2, 3])
+
+
+if __name__ == "__main__":
+    unittest.main()
