@@ -5,6 +5,7 @@
 
 #include "lib/base/text.h"
 #include "lib/program/memory.h"
+#include "lib/render/host.h"
 
 void assignment_init(struct assignment *assignment)
 {
@@ -21,12 +22,12 @@ void assignment_finish(struct assignment *assignment)
 	assignment_init(assignment);
 }
 
-/* ---- adding ---- */
+/* ---- members ---- */
 
-static uint32_t find_locality(struct assignment *assignment, const char *zone, unsigned rank)
+static uint32_t find_locality(struct assignment *assignment, const char *zone, unsigned tier)
 {
 	for (size_t i = 0; i < assignment->locality_count; i++) {
-		if (assignment->localities[i].rank == rank &&
+		if (assignment->localities[i].tier == tier &&
 			strcmp(assignment->localities[i].zone, zone) == 0) {
 			return (uint32_t)i;
 		}
@@ -34,32 +35,57 @@ static uint32_t find_locality(struct assignment *assignment, const char *zone, u
 	assignment->localities = memory_grow(assignment->localities, assignment->locality_count,
 		sizeof(*assignment->localities));
 	assignment->localities[assignment->locality_count] = (struct assignment_locality){
-		.zone = memory_text(zone, strlen(zone)), .rank = rank
+		.zone = memory_text(zone, strlen(zone)), .tier = tier
 	};
 	return (uint32_t)assignment->locality_count++;
 }
 
-void assignment_add(struct assignment *assignment, const struct member *member, const char *service,
-	unsigned rank)
+static const char *text_of(const json_t *object, const char *key)
 {
-	size_t before = assignment->count;
-	for (size_t i = 0; i < member->count; i++) {
-		const struct member_endpoint *from = &member->endpoints[i];
-		if (!member_offers(member, from, service)) {
-			continue;
-		}
-		struct assignment_endpoint endpoint = { .port = from->port,
-			.weight = member->weight > 0 ? member->weight : 1,
-			.health = member->weight > 0 ? member->health : RENDER_HEALTH_DRAINING,
-			.arrival = (uint32_t)assignment->count,
-			.locality = find_locality(assignment, member_zone(member), rank) };
-		text_printf(endpoint.host, sizeof(endpoint.host), "%s", member_host(member, from));
-		assignment->endpoints = memory_grow(
-			assignment->endpoints, assignment->count, sizeof(*assignment->endpoints));
-		assignment->endpoints[assignment->count++] = endpoint;
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? text : "";
+}
+
+static unsigned number_of(const json_t *member, const char *key)
+{
+	return (unsigned)json_integer_value(json_object_get(member, key));
+}
+
+/* An address in canonical form; a zone of an interface (%eth0) means nothing elsewhere. */
+static bool read_address(char out[INET6_ADDRSTRLEN], const char *text)
+{
+	char host[2 * INET6_ADDRSTRLEN];
+	text_printf(host, sizeof(host), "%s", text);
+	bool good = strlen(text) < sizeof(host) && render_host_read(host) == RENDER_HOST_ADDRESS &&
+		!strchr(host, '%') && strlen(host) < INET6_ADDRSTRLEN;
+	if (good) {
+		strcpy(out, host);
 	}
-	assignment->instances += assignment->count > before && member->weight > 0;
-	assignment->left_out += member->left_out;
+	return good;
+}
+
+static void add(struct assignment *assignment, const json_t *member)
+{
+	const json_t *attributes = json_object_get(member, "attributes");
+	const char *health = text_of(member, "health");
+	unsigned weight = number_of(member, "weight");
+	struct assignment_endpoint endpoint = { .port = (uint16_t)number_of(member, "port"),
+		.weight = weight > 0 ? weight : 1,
+		.health = weight == 0 || strcmp(health, "draining") == 0 ? RENDER_HEALTH_DRAINING
+			: strcmp(health, "warning") == 0                 ? RENDER_HEALTH_DEGRADED
+									 : RENDER_HEALTH_UNKNOWN,
+		.arrival = (uint32_t)assignment->count };
+	if (endpoint.port == 0 ||
+		(!read_address(endpoint.host, text_of(member, "host")) &&
+			!read_address(endpoint.host, text_of(attributes, "yarn:ip")))) {
+		assignment->left_out++;
+		return;
+	}
+	endpoint.locality = find_locality(
+		assignment, text_of(member, "zone"), number_of(member, "tier"));
+	assignment->endpoints = memory_grow(
+		assignment->endpoints, assignment->count, sizeof(*assignment->endpoints));
+	assignment->endpoints[assignment->count++] = endpoint;
 }
 
 /* ---- completing ---- */
@@ -119,15 +145,12 @@ static int by_locality(const void *a, const void *b)
 }
 
 /* `first` is where a locality was before they were sorted: endpoints still name that index. */
-static void order_localities(struct assignment *assignment, const char *own_zone)
+static void order_localities(struct assignment *assignment)
 {
 	size_t count = assignment->locality_count;
 	uint32_t *place = memory_zeroed(count, sizeof(*place));
 	for (size_t i = 0; i < count; i++) {
-		struct assignment_locality *locality = &assignment->localities[i];
-		locality->tier = own_zone ? render_tier(locality->rank, locality->zone, own_zone)
-					  : 0;
-		locality->first = i;
+		assignment->localities[i].first = i;
 	}
 	qsort(assignment->localities, count, sizeof(*assignment->localities), by_tier);
 	for (size_t i = 0; i < count; i++) {
@@ -184,15 +207,20 @@ static void spare_degraded(struct assignment *assignment)
 	}
 }
 
-void assignment_complete(struct assignment *assignment, const char *own_zone)
+void assignment_read(struct assignment *assignment, const json_t *members)
 {
+	size_t index;
+	json_t *member;
+	json_array_foreach ((json_t *)(uintptr_t)members, index, member) {
+		add(assignment, member);
+	}
 	if (assignment->count == 0) {
 		return;
 	}
 	spare_degraded(assignment);
 	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints), by_merit);
 	remove_repeated(assignment);
-	order_localities(assignment, own_zone);
+	order_localities(assignment);
 	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints),
 		by_locality);
 	count_endpoints(assignment);

@@ -1,21 +1,26 @@
 /*
  * A set of endpoints as load balancers take it: localities with priorities, each with endpoints
- * that have weight and health. Pure. An endpoint without traffic (weight 0)
- * has weight 1 and drains.
+ * that have weight and health. Pure. An endpoint without traffic (weight 0) has weight 1 and
+ * drains.
  *
- * A record's zone, REGION/ZONE/SUB_ZONE, is its locality. With a preference for the own zone, the
- * localities have priorities by nearness: the more elements of the own zone they share, the
- * nearer. Priorities have no gaps, no locality is empty or without a weight, and no address is in
- * the set twice: gRPC refuses the whole set otherwise.
+ * It is read from a set of the agent (docs/PROTOCOL.md, "Sets"). Only numeric addresses can be
+ * sent: gRPC and Envoy refuse a whole set for one host name. So a member whose address names a host
+ * has the record's yarn:ip instead, and is left out without.
+ *
+ * A record's zone, REGION/ZONE/SUB_ZONE, is its locality; tiers become priorities. These have no
+ * gaps, no locality is empty or without a weight, and no address is in the set twice: gRPC refuses
+ * the whole set otherwise.
  */
 #ifndef XDS_ASSIGNMENT_H
 #define XDS_ASSIGNMENT_H
 
+#include <jansson.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "xds/member.h"
+#include "lib/render/locality.h"
 
 struct assignment_endpoint {
 	char host[INET6_ADDRSTRLEN];
@@ -29,7 +34,6 @@ struct assignment_endpoint {
 
 struct assignment_locality {
 	char *zone; /* "" when the records name none */
-	unsigned rank;
 	unsigned tier;
 	unsigned priority;
 	unsigned weight; /* the sum of those endpoints' that do not drain; at least 1 */
@@ -42,25 +46,17 @@ struct assignment {
 	size_t locality_count;
 	struct assignment_endpoint *endpoints; /* by locality, then by address */
 	size_t count;
-	size_t instances; /* records with at least one endpoint in the set, and a weight */
-	size_t left_out;  /* addresses that cannot be sent */
+	size_t left_out; /* addresses that cannot be sent */
 };
 
 /* An empty set. */
 void assignment_init(struct assignment *assignment);
 void assignment_finish(struct assignment *assignment);
 
-/*
- * Adds the endpoints of a record that offer the service; "": all. `rank` counts the paths that
- * records come from: 0 is the one that the name means.
- */
-void assignment_add(struct assignment *assignment, const struct member *member, const char *service,
-	unsigned rank);
+/* Reads the members of a set into an empty one. */
+void assignment_read(struct assignment *assignment, const json_t *members);
 
-/* Orders the set; nothing can be added afterwards. `own_zone`: NULL for no preference. */
-void assignment_complete(struct assignment *assignment, const char *own_zone);
-
-/* Whether two complete sets would be sent as the same message. */
+/* Whether two sets would be sent as the same message. */
 bool assignment_equal(const struct assignment *a, const struct assignment *b);
 
 #endif

@@ -2,12 +2,11 @@
  * The names that subscribers ask for, each followed once whatever the number of its subscribers:
  * a change of the registry costs one new set and one encoding.
  *
- *   UNKNOWN --a confirmed picture, or a doubtful one with endpoints--> KNOWN
+ *   UNKNOWN --a set with members, or a confirmed one--> KNOWN
  *
- * A known name stays known. Its set changes with the registry while the picture is confirmed: while
- * the registry or the agent is away what was sent stays, and a set that falls below min_instances
- * stays as it was, as with the agent's outputs. A name that means nothing, or that the
- * registry does not have, is known with an empty set.
+ * Each is a set of the agent, and one stream of it: the agent has the rules for sets, min_instances
+ * and failover among them. A known name stays known: while the agent is away what was sent stays. A
+ * name that no record can have is known with an empty set, without a stream.
  *
  * A name that nobody asks for any more is followed for some time yet.
  */
@@ -20,10 +19,10 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
+#include "lib/berth.h"
 #include "lib/program/log_rate.h"
 #include "xds/assignment.h"
 #include "xds/resource.h"
-#include "xds/tree.h"
 
 enum { FOLLOW_NAMES_MAX = 8192, FOLLOW_LINGER_MS = 60000 };
 
@@ -41,7 +40,7 @@ struct world_options {
 	unsigned min_instances;
 	/*
 	 * Below each of these paths is what a name means, too: it comes in while there is less than
-	 * min_instances before it (lib/render/failover.h). Ends with NULL; may be NULL.
+	 * min_instances before it. Ends with NULL; may be NULL.
 	 */
 	const char *const *failover;
 	int64_t failover_hold_ms;
@@ -59,12 +58,11 @@ struct world_counts {
 };
 
 /*
- * How many names, and streams of the agent, somebody makes the world follow: of both no more than
- * three times as many as are free. It has to stay until both are 0 again.
+ * How many names somebody makes the world follow, each with a stream of the agent: no more than
+ * three times as many as are free. It has to stay until that is 0 again.
  */
 struct follow_quota {
 	size_t names;
-	struct tree_quota trees;
 	struct log_rate lines; /* of the log, that somebody causes */
 };
 
@@ -125,7 +123,7 @@ bool follow_can_mean(const struct follow *follow);
 bool follow_known(const struct follow *follow);
 /* It is not known for want of a stream of the agent, not because the registry is away. */
 bool follow_is_full(const struct follow *follow);
-/* False while a further path that the set needs has not been confirmed. */
+/* False while the agent says that there may be more, where it has nothing confirmed. */
 bool follow_whole(const struct follow *follow);
 /*
  * Names the content of a resource of a known name, the same in each run of the program: never 0.

@@ -86,7 +86,7 @@ static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
 		if (memcmp(share->key, key, KEY_BYTES) == 0) {
 			found = share;
 		} else if (share->connections == 0 && share->quota.names == 0 &&
-			share->quota.trees.streams == 0 && log_rate_is_new(&share->quota.lines)) {
+			log_rate_is_new(&share->quota.lines)) {
 			forget(share);
 		}
 	}

@@ -47,6 +47,9 @@ struct handle_ops {
 	 */
 	int (*watch)(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 		struct berth_watch *watch, void **ret_source, struct err *err);
+	/* the same of any stream, by its target; NULL: there are none */
+	int (*stream)(struct berth *berth, const char *target, client_emit_take *emit,
+		struct berth_watch *watch, void **ret_source, struct err *err);
 	void (*source_free)(void *source); /* accepts NULL */
 	int64_t (*source_due_ms)(const void *source);
 	void (*source_dispatch)(void *source, int64_t now_ms);
