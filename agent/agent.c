@@ -296,6 +296,7 @@ static void finish(struct agent *agent)
 	}
 	check_scheduler_destroy(agent->scheduler);
 	history_destroy(agent->history);
+	drains_finish(&agent->container_drains);
 	metrics_destroy(agent->metrics);
 	if (!agent->leave_session) {
 		(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
