@@ -46,6 +46,13 @@ char *allocate_bytes(const char *bytes, size_t len)
 	return copy;
 }
 
+void allocate_kept(char **kept, const char *text)
+{
+	char *copy = *text ? allocate_text(text) : NULL;
+	free(*kept);
+	*kept = copy;
+}
+
 char *allocate_format(const char *format, ...)
 {
 	char *text = NULL;

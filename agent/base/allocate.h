@@ -27,6 +27,16 @@ char *allocate_text(const char *text);
 /* A copy of `len` bytes with a NUL behind them. Free with free(). */
 char *allocate_bytes(const char *bytes, size_t len);
 
+/*
+ * A text that is mostly empty and then takes no memory: NULL, or a copy. The text may be a part of
+ * the one before. Free with free().
+ */
+void allocate_kept(char **kept, const char *text);
+static inline const char *kept_text(const char *kept)
+{
+	return kept ? kept : "";
+}
+
 /* A formatted text. Free with free(). */
 char *allocate_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

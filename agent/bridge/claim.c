@@ -10,9 +10,10 @@
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
-#include "lib/base/text.h"
 
 #define SLOW_NS INT64_C(5000000)
+
+enum { GROUP_BYTES = 200 };
 
 struct bridge_claim *bridge_claim_create(const char *path)
 {
@@ -30,6 +31,10 @@ void bridge_claim_free(struct bridge_claim *claim)
 	bridge_claim_drop_owner(claim);
 	free(claim->path);
 	free(claim->data);
+	free(claim->mistake);
+	free(claim->why);
+	free(claim->hold_why);
+	free(claim->group);
 	free(claim);
 }
 
@@ -43,21 +48,26 @@ const char *bridge_claim_state_name(enum bridge_claim_state state)
 bool bridge_claim_set_state(
 	struct bridge_claim *claim, enum bridge_claim_state state, const char *why)
 {
-	bool news = claim->state != state || strcmp(claim->why, why) != 0;
+	bool news = claim->state != state || strcmp(kept_text(claim->why), why) != 0;
 	if (claim->state != state) {
 		claim->since = clock_wall_s();
 	}
 	claim->state = state;
-	text_printf(claim->why, sizeof(claim->why), "%s", why);
+	allocate_kept(&claim->why, why);
 	return news;
 }
 
 void bridge_claim_take(struct bridge_claim *claim, const struct bridge_version *version,
 	const char *data, size_t len, const struct err *mistake)
 {
-	char *text = data && !mistake->code ? allocate_bytes(data, len) : NULL;
+	char *text = data && !(mistake && mistake->code) ? allocate_bytes(data, len) : NULL;
 	claim->version = *version;
-	claim->mistake = *mistake;
+	free(claim->mistake);
+	claim->mistake = NULL;
+	if (mistake && mistake->code) {
+		claim->mistake = allocate_zeroed(1, sizeof(*claim->mistake));
+		*claim->mistake = *mistake;
+	}
 	bool same = text && claim->data && claim->len == len && memcmp(claim->data, text, len) == 0;
 	claim->changed = claim->changed || !same;
 	free(claim->data);
@@ -133,7 +143,11 @@ bool bridge_claim_owner_file(const struct bridge_claim *claim, struct bridge_loc
 bool bridge_claim_ask_freezer(struct bridge_claim *claim)
 {
 	bool was_frozen = claim->frozen;
+	char group[GROUP_BYTES] = "";
 	claim->frozen = claim->owner_pid != 0 &&
-		bridge_freezer_has(claim->owner_pid, claim->group, sizeof(claim->group));
+		bridge_freezer_has(claim->owner_pid, group, sizeof(group));
+	if (claim->frozen) {
+		allocate_kept(&claim->group, group);
+	}
 	return claim->frozen != was_frozen;
 }

@@ -53,24 +53,24 @@ struct bridge_claim {
 	struct list link;
 	char *path;
 	enum bridge_claim_state state;
-	char why[400];
+	char *why;    /* NULL: "" */
 	double since; /* wall clock */
 	struct bridge_version version;
 	/* The record as it is to be announced; NULL: it cannot be, for `mistake`. */
 	char *data;
 	size_t len;
-	struct err mistake;
-	bool unread;  /* it was over a limit, and not read */
-	bool changed; /* since it was announced */
+	struct err *mistake; /* NULL: none */
+	bool unread;         /* it was over a limit, and not read */
+	bool changed;        /* since it was announced */
 	enum bridge_hold hold;
-	char hold_why[200];
+	char *hold_why;        /* NULL: "" */
 	int64_t dead_since_ms; /* 0: its owner lives */
 	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
 	uint64_t owner_inode;
 	bool owner_sought; /* for its process, see freezer.h */
 	pid_t owner_pid;   /* 0: the agent does not see it */
 	bool frozen;
-	char group[200]; /* that is frozen */
+	char *group; /* that is frozen */
 };
 
 struct bridge_claim *bridge_claim_create(const char *path);

@@ -142,11 +142,11 @@ static int judge(const struct bridge_claims *claims, const struct bridge_claim *
 	}
 	if (!claim->data && claim->unread) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED, "%s of [container %s]",
-			claim->mistake.msg, policy->glob);
+			claim->mistake ? claim->mistake->msg : "", policy->glob);
 	}
 	if (!claim->data) {
-		return err_set(err, claim->mistake.code, "%s: %s",
-			berth_error_name(claim->mistake.code), claim->mistake.msg);
+		return err_set(err, claim->mistake->code, "%s: %s",
+			berth_error_name(claim->mistake->code), claim->mistake->msg);
 	}
 	if (sums->records >= (size_t)policy->max_records) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED, "max_records = %d of [container %s]",
@@ -202,8 +202,7 @@ static void decide(
 {
 	struct err err = ERR_INIT;
 	const struct drain *drain = bridge_claims_drain(claims);
-	if (!claim->data && !claim->mistake.code &&
-		bridge_policy_allows(claims->policy, claim->path)) {
+	if (!claim->data && !claim->mistake && bridge_policy_allows(claims->policy, claim->path)) {
 		return; /* it has not been read yet */
 	}
 	if (judge(claims, claim, sums, &err)) {
@@ -215,16 +214,18 @@ static void decide(
 	if (claim->frozen && claim->state != BRIDGE_CLAIM_LINGERING) {
 		char why[sizeof(struct quoted) + 64];
 		text_printf(why, sizeof(why), "its owner is frozen, with the control group %s",
-			quote_text(claim->group).text);
+			quote_text(kept_text(claim->group)).text);
 		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_FROZEN, why);
 	} else if (drain) {
 		char why[sizeof(drain->reason) + 16];
 		drain_describe(drain, why, sizeof(why));
 		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_WITHHELD, why);
 	} else if (claim->hold == BRIDGE_HOLD_OUT) {
-		bridge_claims_refuse(claims, claim, BRIDGE_CLAIM_WITHHELD, claim->hold_why);
+		bridge_claims_refuse(
+			claims, claim, BRIDGE_CLAIM_WITHHELD, kept_text(claim->hold_why));
 	} else if (claim->hold == BRIDGE_HOLD_AS_IT_IS && claim->state != BRIDGE_CLAIM_HELD) {
-		(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_WITHHELD, claim->hold_why);
+		(void)bridge_claim_set_state(
+			claim, BRIDGE_CLAIM_WITHHELD, kept_text(claim->hold_why));
 	} else if (claim->changed && claim->state != BRIDGE_CLAIM_LINGERING) {
 		publish(claims, claim, now_ms);
 	}
@@ -274,8 +275,8 @@ static json_t *claim_json(const struct bridge_claims *claims, const struct bridg
 		: NULL;
 	return announce ? announce_json(claim->path, announce)
 			: json_pack("{s:s, s:s, s:s, s:f}", "path", claim->path, "state",
-				  bridge_claim_state_name(claim->state), "why", claim->why, "since",
-				  claim->since);
+				  bridge_claim_state_name(claim->state), "why",
+				  kept_text(claim->why), "since", claim->since);
 }
 
 struct leaving {

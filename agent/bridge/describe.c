@@ -108,7 +108,7 @@ static void make_record(struct bridge_service *service, const struct config_cont
 	if (config_record(&record, component, at_run_time, NULL, NULL, &err) ||
 		pin(record, policy, &err) ||
 		record_encode(record, &service->data, &service->len, &err)) {
-		service->mistake = err;
+		bridge_service_spoil(service, &err);
 	}
 	record_free(record);
 	free(at_run_time);
@@ -134,12 +134,13 @@ static void complete(struct bridge_services *services, const struct config_conta
 		struct bridge_service service = services->items[i];
 		if (!is_placed(services, &services->items[i])) {
 			config_unref(service.config);
+			free(service.mistake);
 			continue;
 		}
 		for (size_t j = 0; j < service.config->check_count; j++) {
 			config_check_fill_intervals(&service.config->checks[j]);
 		}
-		if (!service.mistake.code) {
+		if (!service.mistake) {
 			make_record(&service, policy);
 		}
 		services->items[kept++] = service;

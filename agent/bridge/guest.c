@@ -42,7 +42,7 @@ struct bridge_guest {
 	struct list guards;
 
 	enum life life;
-	char why_unverified[WHY_BYTES];
+	char *why_unverified;
 	ev_io end; /* of its first process: the pidfd, or -1 */
 	pid_t pid;
 	char *started;
@@ -87,7 +87,7 @@ static const char *why_of(const struct bridge_guest *guest)
 	return guest->error                         ? guest->error
 		: guest->life == ENDED              ? "its first process has ended"
 		: !is_described(guest)              ? "its runtime has not reported it yet"
-		: guest->life == UNVERIFIED         ? guest->why_unverified
+		: guest->life == UNVERIFIED         ? kept_text(guest->why_unverified)
 		: guest->services.ignored           ? "a label of it says so"
 		: drain                             ? drain->reason
 		: guest->claims.count > 0           ? ""
@@ -247,7 +247,7 @@ static enum bridge_hold hold_of(
 	bool unhealthy = health && *health && strcmp(health, "healthy") != 0 &&
 		strcmp(health, "none") != 0;
 	const char *reason = guest->life == ENDED     ? "its first process has ended"
-		: guest->life == UNVERIFIED           ? guest->why_unverified
+		: guest->life == UNVERIFIED           ? kept_text(guest->why_unverified)
 		: guest->runtime->awaits              ? guest->runtime->awaits
 		: guest->stopping                     ? "it has an order to stop"
 		: guest->facts.flags & RUNTIME_PAUSED ? "it is paused"
@@ -272,8 +272,9 @@ static void decide(struct bridge_guest *guest)
 	int64_t now_ms = clock_monotonic_ms();
 	for (struct list *at = guest->claims.all.next; at != &guest->claims.all; at = at->next) {
 		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
-		claim->hold_why[0] = '\0';
-		claim->hold = hold_of(guest, claim->path, claim->hold_why);
+		char why[WHY_BYTES] = "";
+		claim->hold = hold_of(guest, claim->path, why);
+		allocate_kept(&claim->hold_why, why);
 	}
 	guest->claims.retry_at_ms = 0;
 	bridge_claims_decide(&guest->claims, now_ms);
@@ -333,7 +334,7 @@ static bool has_ended(int pidfd)
 static void be_unverified(struct bridge_guest *guest, const char *why)
 {
 	guest->life = UNVERIFIED;
-	text_printf(guest->why_unverified, sizeof(guest->why_unverified), "%s", why);
+	allocate_kept(&guest->why_unverified, why);
 }
 
 static void take_process(struct bridge_guest *guest, int pidfd_take)
@@ -483,10 +484,9 @@ static void read_labels(struct bridge_guest *guest)
 			&guest->claims, service->config->components[0].path);
 		if (claim) {
 			bridge_claim_take(claim, &(struct bridge_version){ .inode = 1 },
-				service->data, service->len, &service->mistake);
+				service->data, service->len, service->mistake);
 		}
-		free(service->data);
-		service->data = NULL;
+		bridge_service_keep_checks(service);
 	}
 }
 
@@ -574,6 +574,7 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 	bridge_services_finish(&guest->services);
 	bridge_claims_finish(&guest->claims);
 	bridge_facts_finish(&guest->facts);
+	free(guest->why_unverified);
 	free(guest->problems);
 	free(guest->started);
 	free(guest->error);

@@ -51,14 +51,6 @@ static void note(const struct reading *reading, const char *key, const struct er
 		reading->services, "label %s.%s: %s", reading->prefix, key, err->msg);
 }
 
-/* The whole cannot be announced as long as this is so. */
-static void spoil(const struct reading *reading, const struct err *err)
-{
-	if (!reading->service->mistake.code) {
-		reading->service->mistake = *err;
-	}
-}
-
 static bool set(const struct reading *reading, enum config_section_kind section, const char *label,
 	const char *key, const char *value)
 {
@@ -187,7 +179,7 @@ static void read_endpoint(const struct reading *reading, const char *name)
 		(void)find_place(reading, "endpoint", name, port, &place, &err);
 	}
 	if (err.code) {
-		spoil(reading, &err);
+		bridge_service_spoil(reading->service, &err);
 		return;
 	}
 	bridge_service_add_endpoint(reading->service, name);
@@ -249,7 +241,8 @@ static void read_check(const struct reading *reading, const char *name)
 		(void)find_place(reading, "check", name, port, &place, &err);
 	}
 	if (err.code) {
-		spoil(reading, &err); /* without its check it would be announced when it is down */
+		bridge_service_spoil(reading->service,
+			&err); /* without its check it would be announced when it is down */
 		return;
 	}
 	bridge_service_add_check(reading->service, name);

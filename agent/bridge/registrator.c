@@ -176,9 +176,10 @@ static void set(const struct reading *reading, enum config_section_kind section,
 	const char *value)
 {
 	struct err err = ERR_INIT;
-	if (bridge_service_set(reading->service, section, key, value, &err) &&
-		!reading->service->mistake.code) {
-		err_set(&reading->service->mistake, BERTH_INVALID_RECORD, "%s: %s", key, err.msg);
+	if (bridge_service_set(reading->service, section, key, value, &err)) {
+		struct err mistake = ERR_INIT;
+		err_set(&mistake, BERTH_INVALID_RECORD, "%s: %s", key, err.msg);
+		bridge_service_spoil(reading->service, &mistake);
 	}
 }
 

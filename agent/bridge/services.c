@@ -101,6 +101,26 @@ void bridge_service_add_check(struct bridge_service *service, const char *name)
 	check->whole = config;
 }
 
+void bridge_service_spoil(struct bridge_service *service, const struct err *err)
+{
+	if (!service->mistake) {
+		service->mistake = allocate_zeroed(1, sizeof(*service->mistake));
+		*service->mistake = *err;
+	}
+}
+
+void bridge_service_keep_checks(struct bridge_service *service)
+{
+	free(service->data);
+	free(service->mistake);
+	service->data = NULL;
+	service->mistake = NULL;
+	if (service->config->check_count == 0) {
+		config_unref(service->config);
+		service->config = NULL;
+	}
+}
+
 int bridge_service_set(struct bridge_service *service, enum config_section_kind section,
 	const char *key, const char *value, struct err *err)
 {
@@ -278,6 +298,7 @@ void bridge_services_finish(struct bridge_services *services)
 	for (size_t i = 0; i < services->count; i++) {
 		config_unref(services->items[i].config);
 		free(services->items[i].data);
+		free(services->items[i].mistake);
 	}
 	for (size_t i = 0; i < services->problem_count; i++) {
 		free(services->problems[i]);

@@ -58,9 +58,8 @@ struct announce *announce_create(
 	read_persistent(announce, options->persistent);
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
-	text_printf(announce->registry_why, sizeof(announce->registry_why),
-		"the registry has not answered yet");
-	text_printf(announce->why, sizeof(announce->why), "%s", announce->registry_why);
+	allocate_kept(&announce->registry_why, "the registry has not answered yet");
+	allocate_kept(&announce->why, announce->registry_why);
 	timer_init(&announce->pause, loop, "pause of an announcement", announce_on_pause_over,
 		announce);
 	announce->path = allocate_text(options->path);
@@ -88,6 +87,10 @@ void announce_destroy(struct announce *announce)
 	free(announce->sent);
 	free(announce->predecessor_sent);
 	free(announce->path);
+	free(announce->wish_why);
+	free(announce->wish_failure);
+	free(announce->why);
+	free(announce->registry_why);
 	free(announce);
 }
 
@@ -103,14 +106,15 @@ void announce_wish(struct announce *announce, enum announce_wish wish,
 		announce_end_pause(announce);
 	}
 	announce->wish = wish;
-	err_clear(&announce->wish_err);
-	text_printf(announce->wish_why, sizeof(announce->wish_why), "%s", why);
+	allocate_kept(&announce->wish_failure, "");
+	allocate_kept(&announce->wish_why, why);
 	announce_reconcile(announce);
 }
 
 void announce_wish_failed(struct announce *announce, const struct err *err)
 {
-	announce->wish_err = *err;
+	free(announce->wish_failure);
+	announce->wish_failure = allocate_format("%s: %s", berth_error_name(err->code), err->msg);
 	announce_reconcile(announce);
 }
 
@@ -137,7 +141,8 @@ void announce_on_registry_state(
 		announce->may_be_registered = announce->may_be_registered &&
 			!announce->options.ephemeral;
 	}
-	text_printf(announce->registry_why, sizeof(announce->registry_why),
+	free(announce->registry_why);
+	announce->registry_why = allocate_format(
 		"the registry is %s%s%s", registry_state_name(state), *why ? ": " : "", why);
 	announce_wait_for_registry(announce);
 }

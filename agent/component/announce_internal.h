@@ -11,7 +11,7 @@
 #include "agent/component/node.h"
 #include "agent/component/own_search.h"
 
-enum { ANNOUNCE_RETRY_FIRST_MS = 200 };
+enum { ANNOUNCE_RETRY_FIRST_MS = 200, ANNOUNCE_WHY_BYTES = 800 };
 
 struct announce {
 	struct ev_loop *loop;
@@ -25,8 +25,8 @@ struct announce {
 	size_t leaving_count;
 
 	enum announce_wish wish;
-	char wish_why[512];
-	struct err wish_err; /* why a later wish could not be made */
+	char *wish_why;
+	char *wish_failure; /* why a later wish could not be made; NULL: it could */
 	struct announce_wanted wanted;
 	struct announce_seen seen;
 
@@ -41,8 +41,8 @@ struct announce {
 	uint64_t former_session;   /* of a predecessor, whose record was here; 0: none was */
 
 	enum announce_state state;
-	char why[800];
-	char registry_why[256]; /* why it does not answer */
+	char *why;
+	char *registry_why; /* why it does not answer */
 	double since;
 
 	struct registry_watch *watch;

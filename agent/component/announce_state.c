@@ -1,6 +1,7 @@
 /* The state of an announcement, and the questions about it. */
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/component/announce_internal.h"
 #include "lib/base/text.h"
 
@@ -39,22 +40,24 @@ void announce_set_state(struct announce *announce, enum announce_state state, co
 		announce->since = since_when(announce, state);
 	}
 	announce->state = state;
-	text_printf(announce->why, sizeof(announce->why), "%s", why);
+	char copy[ANNOUNCE_WHY_BYTES]; /* the listener may change ours */
+	text_printf(copy, sizeof(copy), "%s", why);
+	allocate_kept(&announce->why, copy);
 	if ((from != state || is_trouble(state)) && announce->options.on_change) {
-		announce->options.on_change(announce->options.context, from, state, announce->why);
+		announce->options.on_change(announce->options.context, from, state, copy);
 	}
 }
 
 void announce_stay_in_state(struct announce *announce, enum announce_state state, const char *why)
 {
-	if (announce->state != state || strcmp(announce->why, why) != 0) {
+	if (announce->state != state || strcmp(kept_text(announce->why), why) != 0) {
 		announce_set_state(announce, state, why);
 	}
 }
 
 void announce_set_failed(struct announce *announce, const struct err *err)
 {
-	char why[sizeof(announce->why)];
+	char why[ANNOUNCE_WHY_BYTES];
 	text_printf(why, sizeof(why), "%s: %s", berth_error_name(err->code), err->msg);
 	announce_set_state(announce, ANNOUNCE_FAILED, why);
 }
@@ -83,7 +86,7 @@ uint64_t announce_former_session(const struct announce *announce)
 
 const char *announce_why(const struct announce *announce)
 {
-	return announce->why;
+	return kept_text(announce->why);
 }
 
 bool announce_has_written(const struct announce *announce)

@@ -446,7 +446,7 @@ static void begin(
 	if (!is_quiet(announce)) {
 		announce_set_state(announce,
 			removing ? ANNOUNCE_WITHDRAWING : state_before(view, action),
-			removing ? announce->wish_why : reason_of(announce, action));
+			removing ? kept_text(announce->wish_why) : reason_of(announce, action));
 	}
 	if (removing) {
 		announce->request = allocated(registry_withdraw(announce->registry, announce->at,
@@ -461,10 +461,10 @@ static void begin(
 
 static void set_withdrawn(struct announce *announce, const struct announce_view *view)
 {
-	char why[sizeof(announce->why)];
+	char why[ANNOUNCE_WHY_BYTES];
 	bool emptied = view->node == ANNOUNCE_NODE_EMPTY && view->past == ANNOUNCE_PAST_UNTOUCHED &&
 		announce->children;
-	text_printf(why, sizeof(why), "%s%s", announce->wish_why,
+	text_printf(why, sizeof(why), "%s%s", kept_text(announce->wish_why),
 		emptied ? "; the node stays without a record, because it has children" : "");
 	announce_stay_in_state(announce, ANNOUNCE_WITHDRAWN, why);
 }
@@ -483,14 +483,11 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 		announce->ours = announce->seen.stat;
 		forget_sent(announce);
 	}
-	if (announce->wish_err.code) {
-		char why[sizeof(announce->why)];
-		text_printf(why, sizeof(why), "%s: %s", berth_error_name(announce->wish_err.code),
-			announce->wish_err.msg);
-		announce_stay_in_state(announce, ANNOUNCE_FAILED, why);
+	if (announce->wish_failure) {
+		announce_stay_in_state(announce, ANNOUNCE_FAILED, announce->wish_failure);
 	} else if (registered) {
 		announce_stay_in_state(announce, outdated ? ANNOUNCE_OUTDATED : ANNOUNCE_REGISTERED,
-			announce->wish_why);
+			kept_text(announce->wish_why));
 	} else {
 		set_withdrawn(announce, view);
 	}
@@ -498,7 +495,7 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 
 static void refuse(struct announce *announce, const struct announce_view *view)
 {
-	char why[sizeof(announce->why)];
+	char why[ANNOUNCE_WHY_BYTES];
 	announce_describe_other(&announce->seen, announce->at, why, sizeof(why));
 	if (view->has_id && view->likeness >= ANNOUNCE_LIKE_ID) {
 		size_t len = strlen(why);
@@ -534,10 +531,10 @@ static void act(
 /* A component that does not want its record now has another reason besides the registry. */
 void announce_wait_for_registry(struct announce *announce)
 {
-	char why[sizeof(announce->why)];
-	bool wanted = announce->wish == ANNOUNCE_UP || !*announce->wish_why;
-	text_printf(why, sizeof(why), "%s%s%s", announce->registry_why, wanted ? "" : "; ",
-		wanted ? "" : announce->wish_why);
+	char why[ANNOUNCE_WHY_BYTES];
+	bool wanted = announce->wish == ANNOUNCE_UP || !announce->wish_why;
+	text_printf(why, sizeof(why), "%s%s%s", kept_text(announce->registry_why),
+		wanted ? "" : "; ", wanted ? "" : kept_text(announce->wish_why));
 	announce_stay_in_state(announce, ANNOUNCE_WAITING, why);
 }
 

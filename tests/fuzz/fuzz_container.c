@@ -30,7 +30,7 @@ static void check_service(const struct bridge_service *service)
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
 	assert(path_check(path, strlen(path), NULL) == 0);
-	assert(!service->data == !!service->mistake.code);
+	assert(!service->data == (service->mistake != NULL));
 	for (size_t i = 0; i < service->config->check_count; i++) {
 		assert(!*service->config->checks[i].command);
 	}

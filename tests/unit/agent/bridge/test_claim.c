@@ -19,7 +19,7 @@ Test(bridge_claim, a_change_of_the_record_is_noted)
 	cr_expect(claim->changed);
 	bridge_claim_take(claim, &version, "", 0, &mistake);
 	cr_expect_null(claim->data);
-	cr_expect_eq(claim->mistake.code, BERTH_INVALID_RECORD);
+	cr_expect_eq(claim->mistake->code, BERTH_INVALID_RECORD);
 	bridge_claim_free(claim);
 }
 

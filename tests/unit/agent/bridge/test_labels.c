@@ -87,7 +87,7 @@ static void append_service(struct buffer *out, const struct bridge_service *serv
 	struct err err = ERR_INIT;
 	buffer_printf(out, "%s%s", out->len ? "; " : "", service->config->components[0].path);
 	if (!service->data) {
-		buffer_printf(out, " ? %s", service->mistake.msg);
+		buffer_printf(out, " ? %s", service->mistake->msg);
 		return;
 	}
 	cr_assert_eq(record_decode(&record, service->data, service->len, &err), 0, "%s", err.msg);
