@@ -363,7 +363,7 @@ class Many(GuestTest):
             f"memory each; {with_all:.2f} wake-ups a second, {idle:.2f} with one")
         figure(self, text)
         if not os.environ.get("BERTH_SANITIZER"):
-            self.assertLess(each_kb, 16, text)
+            self.assertLess(each_kb, 12, text)
 
     def test_health_checks_of_a_second(self):
         """Each run of them is three events, which the agent does not want, and under podman one
