@@ -98,6 +98,7 @@ class ARuntime(GuestTest):
             piece = b'{"Id":"00","Labels":{"a":"' + b"x" * 60000 + b'"}},'
             while True:
                 client.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        wait_until(lambda: self.runtime.streams, "the agent hears events")
         self.runtime.answers[r"/containers/json"] = flood
         before = list(self.runtime.streams)
         for stream in before:  # so that it asks
