@@ -292,8 +292,7 @@ class Agents(GuestTest):
         self.await_in("two")
         wait_until(lambda: self.state_of("two") == "served", "it is served")
         self.assertEqual(len(witness.end()), 1)
-        figure(self, "a living container's record: 0 events; who died meanwhile goes with the "
-            "runtime's first answer")
+        figure(self, "a living container's record: 0 events; who died meanwhile goes")
 
     def test_a_standby_takes_its_containers_over(self):
         one = self.runtime.run("one", labels("one"))
