@@ -16,13 +16,14 @@
 enum {
 	LOOK_FIRST_MS = 1, /* after an owner's file was closed: the lock goes a moment later */
 	LOOK_LAST_MS = 64,
-	RESYNC_MS = 10000,        /* a look without any event */
-	RESYNC_EMPTY_MS = 1000,   /* likewise, while no record is known: a mount makes no event */
-	REST = 9,                 /* times as long as a look takes, there is none */
-	LONG_MS = 50,             /* after a look that took longer, */
-	LONG_REST = 99,           /* so many times: the others have waited; but once in */
-	LONG_FORGIVEN_MS = 60000, /* that: the disk may have been busy */
-	STALL_REST_MS = 1000,     /* after a stall; four times as long after the next one */
+	RESYNC_MS = 10000,         /* a look without any event */
+	RESYNC_EMPTY_MS = 1000,    /* likewise, while no record is known: a mount makes no event */
+	REST = 9,                  /* times as long as a look takes, there is none */
+	LONG_MS = 50,              /* after a look that took longer, */
+	LONG_REST = 99,            /* so many times: the others have waited; but those of */
+	FORGIVEN_MS = 500,         /* so long in all are forgiven: the disk may be busy, */
+	FORGIVEN_AGAIN_MS = 60000, /* each minute */
+	STALL_REST_MS = 1000,      /* after a stall; four times as long after the next one */
 	STALL_REST_MAX_MS = 64000,
 	STALL_FORGOTTEN_MS = 600000,
 	OWNERS_AGAIN_MS = 50, /* while it is stalled, and so many of them in one turn */
@@ -79,7 +80,8 @@ struct bridge_container {
 	int64_t look_wait_ms;
 	int64_t resync_at_ms;  /* a walk without an event */
 	int64_t rest_until_ms; /* no look before */
-	int64_t long_again_ms; /* until then a long look is not the first one */
+	int64_t forgiven_ms;   /* that long looks have taken */
+	int64_t forgiven_again_ms;
 	int64_t muted_until_ms;
 	int64_t window_at_ms; /* of events */
 	size_t events;
@@ -635,12 +637,16 @@ static void note_walk(struct bridge_container *container, int64_t now_ms)
 /* A container that makes the looker wait, makes all others wait. */
 static int64_t rest_ms(struct bridge_container *container, int64_t now_ms)
 {
-	bool is_long = container->look_took_ns > LONG_MS * INT64_C(1000000);
-	bool forgiven = now_ms >= container->long_again_ms;
-	if (is_long && forgiven) {
-		container->long_again_ms = now_ms + LONG_FORGIVEN_MS;
+	int64_t took_ms = container->look_took_ns / 1000000;
+	if (took_ms <= LONG_MS) {
+		return REST * container->look_took_ns / 1000000;
 	}
-	return container->look_took_ns * (is_long && !forgiven ? LONG_REST : REST) / 1000000;
+	if (now_ms >= container->forgiven_again_ms) {
+		container->forgiven_again_ms = now_ms + FORGIVEN_AGAIN_MS;
+		container->forgiven_ms = 0;
+	}
+	container->forgiven_ms += took_ms;
+	return took_ms * (container->forgiven_ms <= FORGIVEN_MS ? REST : LONG_REST);
 }
 
 static void end_stall(struct bridge_container *container, int64_t now_ms)

@@ -15,7 +15,7 @@ from berth import amount, service_record, wait_until
 from hosting import WEB, BridgeTest
 from lifecycle import Shared
 
-RECORDS = amount(600)  # more than a look has time for
+RECORDS = amount(400)  # more than a look has time for
 OWNER = """
 import fcntl, os, struct, sys
 record, held = sys.stdin.readline(), []

@@ -358,9 +358,9 @@ static enum announce_action decide_down""",
             "		node && is_late; node = cache_node_next(&cache->table, node)) {\n"
             "		touch(cache, node);\n	}\n"
             "	is_late = false;\n",
-            "	evict(cache);\n	if (written) {":
+            "	evict(cache);\n	cache_queue_run(":
             "	if (is_late) {\n		cache_go_on(&cache->turn);\n	}\n"
-            "	evict(cache);\n	if (written) {",
+            "	evict(cache);\n	cache_queue_run(",
         },
     ),
     Bug(
