@@ -299,11 +299,12 @@ static bool may_visit(struct walker *walker, const char *name, size_t len)
 static const struct dirent *find_place(struct walker *walker, DIR *stream)
 {
 	const char *name = walker->go_on;
-	size_t len = strcspn(name, "/");
+	const char *slash = strchr(name, '/');
+	size_t len = slash ? (size_t)(slash - name) : strlen(name);
 	const struct dirent *entry = readdir(stream);
 	for (size_t i = 0; entry && i < MOST_PASSED_OVER; i++) {
 		if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '\0') {
-			walker->go_on = name[len] == '/' ? name + len + 1 : NULL;
+			walker->go_on = slash ? slash + 1 : NULL;
 			return entry;
 		}
 		entry = readdir(stream);
