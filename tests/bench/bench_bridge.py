@@ -134,6 +134,7 @@ class Supervised:
 
 def kills_ms(follower, make, rounds):
     """`make` starts what is killed."""
+    follower.connection.close()  # the agent may have: it was silent for a minute
     for _ in range(rounds):
         owner = make()
         follower.wait("UPDATED")
