@@ -71,6 +71,11 @@ class BridgeFaults(BridgeTest):
         """How many states of the two records the witnesses saw, one after another."""
         return [len(witness.end()) for witness in self.witnesses]
 
+    def await_seen(self, count):
+        """A witness misses what comes and goes before it has looked."""
+        wait_until(lambda: all(len(witness.seen) == count for witness in self.witnesses),
+            f"both witnesses have seen {count} states")
+
     def kill_the_dying(self):
         self.dies.kill()
         self.dies.wait()
@@ -204,15 +209,17 @@ class Containers(BridgeFaults):
     def test_subdirectories_are_removed_and_made_again(self):
         self.begin()
         slowest, times = 0, 5
-        for _ in range(times):
+        for i in range(times):
             self.inside.parent.rename(self.folder / "away")
             for path in (LIVES, DIES):
                 self.await_gone(path)
+            self.await_seen(2 * i + 2)
             begin = time.monotonic()
             (self.folder / "away").rename(self.inside.parent)
             for path in (LIVES, DIES):
                 self.await_record(path)
             slowest = max(slowest, time.monotonic() - begin)
+            self.await_seen(2 * i + 3)
         self.await_both()
         self.assertEqual(self.seen(), [1 + 2 * times, 1 + 2 * times])
         figure(self, f"{times} times: registered again {seconds(slowest)} at most after it was "

@@ -95,9 +95,10 @@ class ARuntime(GuestTest):
 
         def flood(client):
             client.sendall(HEAD)
-            piece = b'{"Id":"00","Labels":{"a":"' + b"x" * 60000 + b'"}},'
+            begin = b'{"Id":"00","Labels":{"a":"'
+            client.sendall(f"{len(begin):x}\r\n".encode() + begin + b"\r\n")
             while True:
-                client.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                client.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
         wait_until(lambda: self.runtime.streams, "the agent hears events")
         self.runtime.answers[r"/containers/json"] = flood
         before = list(self.runtime.streams)
