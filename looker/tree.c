@@ -281,17 +281,17 @@ static bool visit(struct walker *walker, int parent, const char *name, size_t le
 static bool may_visit(struct walker *walker, const char *name, size_t len)
 {
 	struct tree_place *place = walker->place;
+	if (place->left == 0) {
+		walker->end = TREE_MANY_ENTRIES;
+		return false;
+	}
+	place->left--;
 	if (clock_read_ns(CLOCK_MONOTONIC) >= walker->walk->until_ns) {
 		text_printf(
 			place->path, sizeof(place->path), "%.*s/%s", (int)len, walker->path, name);
 		walker->end = TREE_OUT_OF_TIME;
 		return false;
 	}
-	if (place->left == 0) {
-		walker->end = TREE_MANY_ENTRIES;
-		return false;
-	}
-	place->left--;
 	return true;
 }
 

@@ -60,7 +60,7 @@ void tree_node_finish(struct tree_node *node);
 /* Where a walk goes on that ran out of time: at this entry, below registry/. */
 struct tree_place {
 	char path[LOOKER_PLACE_BYTES]; /* "": at the start */
-	size_t left;                   /* directory entries to visit, with this one */
+	size_t left;                   /* directory entries to visit, behind this one */
 };
 
 struct tree_walk {

@@ -58,7 +58,8 @@ struct bridge_container {
 
 	bool partial; /* the last walk met a bound */
 
-	bool known;      /* all of it has been looked at, or the looker stalled at it */
+	bool known; /* all of it has been looked at, or it has kept the looker too long */
+	int64_t asked_since_ms;
 	bool walks;      /* the look under way */
 	unsigned looked; /* flags of its answer */
 	int64_t look_took_ns;
@@ -403,6 +404,9 @@ void bridge_container_ask(struct bridge_container *container, int64_t now_ms)
 		container->muted_until_ms = 0;
 		container->dirty = true;
 	}
+	if (container->asked_since_ms == 0) {
+		container->asked_since_ms = now_ms;
+	}
 	bool goes_on = container->walk_from;
 	container->walks = goes_on || container->dirty || now_ms >= container->resync_at_ms;
 	/* The next walk is for changes that come while one is under way. */
@@ -664,8 +668,12 @@ static void end_stall(struct bridge_container *container, int64_t now_ms)
 bool bridge_container_on_looked(struct bridge_container *container, int64_t now_ms)
 {
 	bool unseen = container->looked & LOOKER_UNSEEN;
-	/* Else it may have left out records that a predecessor has announced. */
-	container->known = container->known || (!unseen && !is_unfinished(container));
+	/*
+	 * A look that is unfinished may have left out records that a predecessor has announced. The
+	 * other containers do not wait for one whose look never ends.
+	 */
+	bool late = now_ms - container->asked_since_ms >= container->stall_limit_ms;
+	container->known = container->known || (!unseen && (late || !is_unfinished(container)));
 	end_stall(container, now_ms);
 	if (container->looked & LOOKER_GONE) {
 		return false;
