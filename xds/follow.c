@@ -214,17 +214,27 @@ struct world_counts world_counts(const struct world *world)
 	return counts;
 }
 
+/* A set that is not there is empty; an agent of 0.2.0 has no sets at all. */
+static int trouble_of(const struct berth_watch *watch, struct berth_failure *ret_failure)
+{
+	int code = watch ? berth_watch_trouble(watch, ret_failure) : 0;
+	if (code == BERTH_PATH_NOT_FOUND) {
+		snprintf(ret_failure->message, sizeof(ret_failure->message),
+			"the agent is older than berth-xds: it has no /v1/set");
+	}
+	return code;
+}
+
 int world_trouble(const struct world *world, struct berth_failure *ret_failure)
 {
 	int code = 0;
 	for (size_t i = 0; i < world->serve_count && code == 0; i++) {
-		const struct berth_watch *watch = world->serves[i].watch;
-		code = watch ? berth_watch_trouble(watch, ret_failure) : 0;
+		code = trouble_of(world->serves[i].watch, ret_failure);
 	}
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (const struct follow *at = world->buckets[i]; at && code == 0;
 			at = at->next_in_bucket) {
-			code = at->watch ? berth_watch_trouble(at->watch, ret_failure) : 0;
+			code = trouble_of(at->watch, ret_failure);
 		}
 	}
 	return code;
