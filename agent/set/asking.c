@@ -68,37 +68,23 @@ static void drop_reads(struct set_asking *asking)
 /* The cache is in the middle of its own work: the question is evaluated in the next step. */
 void set_asking_wake(struct set_asking *asking)
 {
-	list_remove(&asking->due);
-	list_append(&asking->all->due, &asking->due);
-	ev_feed_event(asking->all->loop, &asking->all->wake, EV_CUSTOM);
+	due_add(&asking->all->due, &asking->due);
 }
 
-static void on_wake(struct ev_loop *loop, ev_prepare *wake, int events)
+static void run(struct list *item)
 {
-	(void)loop;
-	(void)events;
-	struct set_askings *askings = wake->data;
-	struct list due;
-	list_init(&due);
-	list_move_all(&due, &askings->due);
-	while (!list_empty(&due)) {
-		struct set_asking *asking = LIST_ITEM(due.next, struct set_asking, due);
-		list_remove(&asking->due);
-		asking->on_again(asking->context);
-	}
+	struct set_asking *asking = LIST_ITEM(item, struct set_asking, due);
+	asking->on_again(asking->context);
 }
 
 void set_askings_init(struct set_askings *askings, struct ev_loop *loop)
 {
-	askings->loop = loop;
-	list_init(&askings->due);
-	ev_prepare_init(&askings->wake, on_wake);
-	askings->wake.data = askings;
+	due_init(&askings->due, loop, run);
 }
 
 void set_askings_finish(struct set_askings *askings)
 {
-	ev_clear_pending(askings->loop, &askings->wake);
+	due_finish(&askings->due);
 }
 
 static void on_read(void *context, struct cache_answer *answer, const struct err *err)
@@ -140,7 +126,7 @@ void set_asking_init(struct set_asking *asking, struct set_askings *all, int64_t
 	list_init(&asking->reads);
 	list_init(&asking->come);
 	list_init(&asking->due);
-	timer_init(&asking->patience, all->loop, "look-up", on_patience, asking);
+	timer_init(&asking->patience, all->due.loop, "look-up", on_patience, asking);
 	timer_start(&asking->patience, patience_ms);
 }
 

@@ -17,18 +17,16 @@
 #ifndef AGENT_SET_ASKING_H
 #define AGENT_SET_ASKING_H
 
-#include <ev.h>
 #include <stdbool.h>
 
+#include "agent/base/due.h"
 #include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "lib/base/list.h"
 
 /* Those who ask: they are called in the order in which what they wait for has come. */
 struct set_askings {
-	struct ev_loop *loop;
-	struct list due;
-	ev_prepare wake; /* never started: fed */
+	struct due due;
 };
 
 /* In the caller's memory. */

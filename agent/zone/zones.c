@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/due.h"
 #include "agent/base/log.h"
 #include "lib/base/clock.h"
 
@@ -24,8 +25,7 @@ struct zones {
 	struct cache *cache;
 	struct zone **items;
 	size_t count;
-	struct list waits;
-	ev_prepare wake; /* never started: fed when those that wait are to ask again */
+	struct due waits; /* they are to ask again when a tree has settled */
 };
 
 /* ---- waiting ---- */
@@ -56,17 +56,9 @@ static void on_confirmed(void *context, struct cache_answer *answer, const struc
 	end_wait(context);
 }
 
-static void on_wake(struct ev_loop *loop, ev_prepare *wake, int events)
+static void run(struct list *item)
 {
-	(void)loop;
-	(void)events;
-	struct zones *zones = wake->data;
-	struct list due;
-	list_init(&due);
-	list_move_all(&due, &zones->waits);
-	while (!list_empty(&due)) {
-		end_wait(LIST_ITEM(due.next, struct zone_wait, link));
-	}
+	end_wait(LIST_ITEM(item, struct zone_wait, link));
 }
 
 static void begin_wait(struct zones *zones, struct zone_wait *wait)
@@ -86,7 +78,7 @@ static void begin_wait(struct zones *zones, struct zone_wait *wait)
 static void on_settled(void *context)
 {
 	struct zones *zones = context;
-	ev_feed_event(zones->loop, &zones->wake, EV_CUSTOM);
+	due_wake(&zones->waits);
 }
 
 static struct zone *find_zone(const struct zones *zones, const char *domain)
@@ -141,7 +133,7 @@ void zones_set(struct zones *zones, const struct zone_options *options, size_t c
 	zones->items = items;
 	zones->count = count;
 	/* Questions that waited for a domain that has gone are asked again. */
-	ev_feed_event(zones->loop, &zones->wake, EV_CUSTOM);
+	due_wake(&zones->waits);
 }
 
 static bool is_ready(struct zone *zone)
@@ -184,7 +176,7 @@ static enum zone_verdict wait_for_tree(
 {
 	if (patience == WAIT) {
 		begin_wait(zones, wait);
-		list_append(&zones->waits, &wait->link);
+		due_put_off(&zones->waits, &wait->link);
 	}
 	return patience == NOW ? ZONE_ANSWERED : ZONE_WAITING;
 }
@@ -307,9 +299,7 @@ struct zones *zones_create(struct ev_loop *loop, struct registry *registry, stru
 	zones->loop = loop;
 	zones->registry = registry;
 	zones->cache = cache;
-	list_init(&zones->waits);
-	ev_prepare_init(&zones->wake, on_wake);
-	zones->wake.data = zones;
+	due_init(&zones->waits, loop, run);
 	return zones;
 }
 
@@ -318,7 +308,7 @@ void zones_destroy(struct zones *zones)
 	if (!zones) {
 		return;
 	}
-	ev_clear_pending(zones->loop, &zones->wake);
+	due_finish(&zones->waits);
 	for (size_t i = 0; i < zones->count; i++) {
 		free_zone(zones->items[i]);
 	}
