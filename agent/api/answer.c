@@ -93,14 +93,14 @@ void api_answer_text(
 	http_response_free(response);
 }
 
-void api_say_filter(struct http_response *response, const struct cache_filter *filter)
+void api_say_filter(struct http_response *response, const char *attributes)
 {
 	struct buffer out;
-	if (!filter || !filter->attributes) {
+	if (!attributes) {
 		return;
 	}
 	buffer_init(&out, SIZE_MAX);
-	for (const char *at = filter->attributes; *at;) {
+	for (const char *at = attributes; *at;) {
 		size_t len = strcspn(at, "\n");
 		buffer_append_text(&out, out.len > 0 ? "&attribute." : "attribute.");
 		for (size_t i = 0; i < len; i++) {

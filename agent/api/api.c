@@ -319,9 +319,6 @@ void api_set_options(struct api *api, const struct api_options *options)
 	free(api->published);
 	api->options = *options;
 	api->options.published = api->published = published;
-	if (options->failover_count > 0 && !api->failovers) {
-		api->failovers = allocate_zeroed(1, sizeof(*api->failovers));
-	}
 	if (api->options.lookup_timeout_ms <= 0) {
 		api->options.lookup_timeout_ms = 5000;
 	}
@@ -343,7 +340,6 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 {
 	struct api *api = allocate_zeroed(1, sizeof(*api));
 	api->loop = loop;
-	set_askings_init(&api->askings, loop);
 	api->cache = cache;
 	api->names = names;
 	api->registry = registry;
@@ -375,8 +371,6 @@ void api_destroy(struct api *api)
 	api_follows_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
-	set_askings_finish(&api->askings);
-	free(api->failovers);
 	free(api->published);
 	free(api);
 }

@@ -6,9 +6,7 @@
 
 #include "agent/api/api.h"
 #include "agent/base/timer.h"
-#include "agent/set/asking.h"
 #include "lib/http/field.h"
-#include "lib/render/failover.h"
 #include "lib/base/limits.h"
 #include "lib/base/list.h"
 #include "lib/record/select.h"
@@ -25,10 +23,8 @@ struct api {
 	struct sets *sets;
 	struct api_hooks hooks;
 	struct api_options options;
-	struct api_published *published;  /* of the options */
-	struct set_askings askings;       /* look-ups that fail over */
-	struct failover_table *failovers; /* of look-ups; NULL: they have no further paths */
-	size_t watchers;                  /* of all peers */
+	struct api_published *published; /* of the options */
+	size_t watchers;                 /* of all peers */
 	size_t remote_watchers;
 	struct list polls; /* of poll.c: long polls under way */
 	size_t remote_finds;
@@ -87,8 +83,21 @@ char *api_json_text(json_t *json_take);
 void api_answer_text(
 	struct http_request *request, int status, const char *type, const char *text, size_t len);
 
+/* Endpoints or targets near a zone, with those of further paths: a form of a set (sets.c). */
+void api_ask_further(
+	struct api *api, struct http_request *request, const struct cache_query *query);
+
 /* The answer says by which attributes it is filtered, so that a client sees that they count. */
-void api_say_filter(struct http_response *response, const struct cache_filter *filter);
+void api_say_filter(struct http_response *response, const char *attributes);
+
+/*
+ * The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled.
+ */
+const char *api_parameter(const struct http_request *request, const char *name, char *out,
+	size_t size, struct err *err) ERR_REQUIRED(5);
+/* The parameters attribute.NAME=VALUE as a selection in `out`, or NULL. */
+const char *api_attributes(const struct http_request *request, char out[SELECT_BYTES],
+	struct err *err) ERR_REQUIRED(3);
 
 /* The texts of a filter of endpoints. */
 struct api_filter_room {

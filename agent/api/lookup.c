@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/further.h"
 #include "agent/api/published.h"
 #include "agent/base/allocate.h"
-#include "agent/config/verify.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
@@ -46,48 +44,6 @@ struct lookup {
 
 static const char *const sources[] = { "HIT", "MISS", "STALE" };
 enum source { HIT, MISS, STALE };
-
-/* ---- filters ---- */
-
-/*
- * The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled.
- */
-static const char *parameter(const struct http_request *request, const char *name, char *out,
-	size_t size, struct err *err)
-{
-	*out = '\0';
-	return !err->code && http_parameter(request, name, out, size, err) > 0 && *out ? out : NULL;
-}
-
-/* The parameters attribute.NAME=VALUE as a selection in `out`, or NULL. */
-static const char *attributes(
-	const struct http_request *request, char out[SELECT_BYTES], struct err *err)
-{
-	static const char prefix[] = "attribute.";
-	*out = '\0';
-	for (const char *at = request->query; *at && !err->code; at += *at == '&') {
-		size_t len = strcspn(at, "&");
-		size_t name_len = strcspn(at, "=&");
-		char name[LIMIT_API_BYTES + 1];
-		char value[SELECT_VALUE_BYTES];
-		if (strncmp(at, prefix, strlen(prefix)) != 0) {
-			at += len;
-			continue;
-		}
-		const char *of_value = at + name_len + (name_len < len);
-		if (http_decode(at, name_len, name, sizeof(name)) < 0 ||
-			http_decode(of_value, (size_t)(at + len - of_value), value, sizeof(value)) <
-				0) {
-			err_set(err, BERTH_FAILED,
-				"query parameter attribute.…: not text of at most %d bytes",
-				SELECT_VALUE_BYTES - 1);
-		} else if (select_add(out, name + strlen(prefix), value, err)) {
-			err_wrap(err, "query parameter");
-		}
-		at += len;
-	}
-	return *out && !err->code ? out : NULL;
-}
 
 /* ---- answering ---- */
 
@@ -135,7 +91,7 @@ static struct http_response *make_response(const struct cache *cache,
 	http_response_header(response, "X-Cache", sources[source]);
 	http_response_header(response, "Cache-Control", "no-cache");
 	http_response_header(response, "Vary", "Accept");
-	api_say_filter(response, query->filter);
+	api_say_filter(response, query->filter ? query->filter->attributes : NULL);
 	return response;
 }
 
@@ -437,8 +393,9 @@ static void look_up(struct api *api, struct http_request *request, struct cache_
 		query->max_age_ms = query->refresh ? 0 : max_age_s < 0 ? -1 : max_age_s * 1000;
 	}
 	/* A listener that shows a part of the registry shows nothing of further paths. */
-	if (query->filter && query->filter->near && api->failovers && !request->listener) {
-		api_look_up_further(api, request, query);
+	if (query->filter && query->filter->near && api->options.failover_count > 0 &&
+		!request->listener) {
+		api_ask_further(api, request, query);
 		return;
 	}
 	struct cache *cache = cache_at(api->cache, query->path);
@@ -458,7 +415,7 @@ static void look_up_json(struct api *api, struct http_request *request, const ch
 	char room[SELECT_BYTES];
 	struct err err = ERR_INIT;
 	struct cache_filter filter = { .outside = api_published_externally(api, request),
-		.attributes = attributes(request, room, &err) };
+		.attributes = api_attributes(request, room, &err) };
 	if (err.code) {
 		api_bad_request(request, err.msg);
 	} else if (!http_accepts(request->accept, "application/json", true)) {
@@ -489,36 +446,6 @@ void api_records(struct api *api, struct http_request *request, const char *rest
 void api_stat(struct api *api, struct http_request *request, const char *rest)
 {
 	look_up_json(api, request, rest, CACHE_STAT);
-}
-
-bool api_read_filter(const struct api *api, const struct http_request *request,
-	struct cache_filter *ret_filter, struct api_filter_room *room, struct err *err)
-{
-	*ret_filter = (struct cache_filter){
-		.api = parameter(request, "api", room->api, sizeof(room->api), err),
-		.protocol = parameter(
-			request, "protocol", room->protocol, sizeof(room->protocol), err),
-		.scope = parameter(request, "scope", room->scope, sizeof(room->scope), err),
-		.near = parameter(request, "near", room->near, sizeof(room->near), err),
-		.attributes = attributes(request, room->attributes, err),
-	};
-	if (ret_filter->near && strcmp(ret_filter->near, "self") == 0) {
-		ret_filter->near = api->options.zone ? api->options.zone : "";
-	} else if (ret_filter->near && !err->code && config_verify_zone(ret_filter->near, err)) {
-		err_wrap(err, "query parameter near");
-	}
-	const char *scope = ret_filter->scope;
-	if (scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
-		err_set(err, BERTH_FAILED, "query parameter scope: must be external or internal");
-	}
-	if (api_published_externally(api, request)) {
-		if (scope && strcmp(scope, "external") != 0) {
-			err_set(err, BERTH_FAILED,
-				"query parameter scope: this listener shows external endpoints");
-		}
-		ret_filter->scope = "external";
-	}
-	return err->code == 0;
 }
 
 void api_endpoints(struct api *api, struct http_request *request, const char *rest)
@@ -575,16 +502,16 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 	char texts[5][LIMIT_API_BYTES + 1];
 	char room[SELECT_BYTES];
 	struct err err = ERR_INIT;
-	const char *path = parameter(request, "under", under, sizeof(under), &err);
+	const char *path = api_parameter(request, "under", under, sizeof(under), &err);
 	struct cache_filter filter = {
-		.api = parameter(request, "api", texts[0], LIMIT_API_BYTES + 1, &err),
-		.protocol = parameter(
+		.api = api_parameter(request, "api", texts[0], LIMIT_API_BYTES + 1, &err),
+		.protocol = api_parameter(
 			request, "protocol", texts[1], LIMIT_PROTOCOL_BYTES + 1, &err),
-		.type = parameter(request, "type", texts[2], LIMIT_API_BYTES + 1, &err),
-		.id = parameter(request, "id", texts[3], LIMIT_API_BYTES + 1, &err),
-		.persistence = parameter(
+		.type = api_parameter(request, "type", texts[2], LIMIT_API_BYTES + 1, &err),
+		.id = api_parameter(request, "id", texts[3], LIMIT_API_BYTES + 1, &err),
+		.persistence = api_parameter(
 			request, "persistence", texts[4], LIMIT_PROTOCOL_BYTES + 1, &err),
-		.attributes = attributes(request, room, &err),
+		.attributes = api_attributes(request, room, &err),
 	};
 	if (err.code) {
 		api_bad_request(request, err.msg);

@@ -1,4 +1,7 @@
-/* GET /v1/set/{path or name}: who serves something, once, as a long poll, or as a stream. */
+/*
+ * GET /v1/set/{path or name}: who serves something, once, as a long poll, or as a stream. Other
+ * look-ups that take more than one path are forms of the same.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +11,15 @@
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "agent/config/value.h"
-#include "agent/set/set.h"
+#include "agent/set/question.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/http/field.h"
 
 enum {
 	LOADING_MS = 5000, /* clients take ten seconds of silence for the end */
 	HOLD_MOST_MS = 24 * 3600 * 1000,
-	LINES_BYTES = 64 << 20,
 	FURTHER_MOST = 16,
 	FURTHER_BYTES = 4096
 };
@@ -138,7 +142,7 @@ struct asked {
 	struct timer timer;
 	struct api_poll poll;
 	struct cache *entered; /* cache_enter() */
-	bool text;
+	enum set_form form;
 	bool loaded; /* it was not there at once */
 	double started;
 };
@@ -173,26 +177,26 @@ static void release(void *set)
 
 static struct http_response *response_of(struct asked *asked, struct set *set, int *ret_status)
 {
+	static const char json[] = "application/json";
+	static const char plain[] = "text/plain; charset=utf-8";
 	struct err err = ERR_INIT;
 	*ret_status = 200;
-	if (!set->exists) {
+	/* There are no targets where there is nothing. */
+	if (!set->exists && asked->form != SET_TARGETS) {
 		err_set(&err, BERTH_PATH_NOT_FOUND,
 			"nothing in the registry has this path or name");
 		*ret_status = 404;
 		return api_problem_response(asked->request, 0, &err);
 	}
-	if (asked->text) {
-		struct buffer lines;
-		buffer_init(&lines, LINES_BYTES);
-		set_write_lines(set, &lines);
-		struct http_response *response = http_response_create(
-			"text/plain; charset=utf-8", buffer_text(&lines), lines.len);
-		buffer_finish(&lines);
-		return response;
-	}
+	bool lines = asked->form == SET_LINES || asked->form == SET_ENDPOINT_LINES;
+	const struct set_text *text = set_text(set, asked->form);
 	set_hold(set);
-	return http_response_create_borrowed(
-		"application/json", set->json, set->json_len, release, set);
+	struct http_response *response = http_response_create_borrowed(
+		lines ? plain : json, text->text, text->len, release, set);
+	if (asked->form != SET_JSON && asked->form != SET_LINES) {
+		api_say_filter(response, set->question->key.filter.attributes);
+	}
+	return response;
 }
 
 static void write_etag(char out[CACHE_ETAG_BYTES], const struct set *set)
@@ -228,7 +232,7 @@ static void answer(struct asked *asked, const struct set_view *view)
 static void on_poll_over(struct api_poll *poll)
 {
 	struct asked *asked = LIST_ITEM(poll, struct asked, poll);
-	const struct set_view view = set_look(&asked->user, false);
+	const struct set_view view = set_look(&asked->user, SET_AS_KNOWN);
 	answer(asked, &view);
 }
 
@@ -255,7 +259,7 @@ static bool polls(struct asked *asked, const struct set_view *view)
 static void on_news(void *context)
 {
 	struct asked *asked = context;
-	const struct set_view view = set_look(&asked->user, true);
+	const struct set_view view = set_look(&asked->user, SET_CONFIRMED);
 	struct err err = ERR_INIT;
 	if (view.state == SET_REFUSED) {
 		err = *view.err;
@@ -275,7 +279,7 @@ static void on_news(void *context)
 static void on_timeout(void *context)
 {
 	struct asked *asked = context;
-	const struct set_view view = set_look(&asked->user, false);
+	const struct set_view view = set_look(&asked->user, SET_AS_KNOWN);
 	struct err err = ERR_INIT;
 	if (view.set) {
 		answer(asked, &view);
@@ -285,20 +289,56 @@ static void on_timeout(void *context)
 	fail(asked, &err);
 }
 
-static void ask(struct api *api, struct http_request *request, const struct set_key *key, bool text)
+static void ask(struct api *api, struct http_request *request, const struct set_key *key,
+	enum set_form form, int64_t heard_since_ms)
 {
 	struct asked *asked = allocate_zeroed(1, sizeof(*asked));
 	asked->api = api;
 	asked->request = request;
-	asked->text = text;
+	asked->form = form;
 	asked->started = clock_monotonic_s();
 	asked->user.on_news = on_news;
 	asked->user.context = asked;
+	asked->user.heard_since_ms = heard_since_ms;
 	timer_init(&asked->timer, api->loop, "set", on_timeout, asked);
 	timer_start(&asked->timer, api->options.lookup_timeout_ms);
 	set_follow(api->sets, &asked->user, key);
 	http_on_closed(request, on_closed, asked);
 	on_news(asked);
+}
+
+/* A read that began before the request does not satisfy one that wants a new answer. */
+static int64_t since_ms(const struct http_request *request)
+{
+	const char *control = request->cache_control ? request->cache_control : "";
+	long max_age_s = http_max_age_seconds(control);
+	int64_t now_ms = clock_monotonic_ms();
+	return http_has_token(control, "no-cache") ? now_ms
+		: max_age_s < 0                    ? 0
+						   : now_ms - max_age_s * 1000;
+}
+
+void api_ask_further(struct api *api, struct http_request *request, const struct cache_query *query)
+{
+	const struct cache_filter *filter = query->filter;
+	struct err err = ERR_INIT;
+	if (path_check(query->path, strlen(query->path), &err)) {
+		metrics_series_add(api->errors, 1);
+		api_problem(request, 0, &err);
+		return;
+	}
+	const struct set_key key = { .kind = SET_OF_PATH,
+		.what = query->path,
+		.filter = { filter->api, filter->protocol, filter->scope, filter->attributes },
+		.near = filter->near,
+		.further = api->options.failover,
+		.further_count = api->options.failover_count,
+		.hold_ms = api->options.failover_hold_ms };
+	ask(api, request, &key,
+		query->kind == CACHE_TARGETS ? SET_TARGETS
+			: filter->text       ? SET_ENDPOINT_LINES
+					     : SET_ENDPOINTS,
+		since_ms(request));
 }
 
 /* ---- a stream ---- */
@@ -325,15 +365,16 @@ static const char *name(const struct api_stream *stream)
 
 static void write_snapshot(struct api_stream *stream, struct buffer *out)
 {
-	const struct set_view view = set_look(&stream_of(stream)->user, false);
+	const struct set_view view = set_look(&stream_of(stream)->user, SET_AS_KNOWN);
+	const struct set_text *text = set_text(view.set, SET_JSON);
 	stream_of(stream)->version = view.set->version;
-	buffer_append(out, view.set->json, view.set->json_len - 1);
+	buffer_append(out, text->text, text->len - 1);
 }
 
 static bool is_stale(const struct api_stream *stream)
 {
 	struct set_stream *to = stream_of(stream);
-	to->stale = set_look(&to->user, false).state == SET_STALE;
+	to->stale = set_look(&to->user, SET_AS_KNOWN).state == SET_STALE;
 	return to->stale;
 }
 
@@ -366,7 +407,7 @@ static void on_stream_news(void *context)
 {
 	struct set_stream *to = context;
 	char heard[API_STREAM_HEARD_BYTES];
-	const struct set_view view = set_look(&to->user, false);
+	const struct set_view view = set_look(&to->user, SET_AS_KNOWN);
 	if (view.state == SET_REFUSED) {
 		const struct err err = *view.err;
 		refuse(to, &err);
@@ -422,7 +463,7 @@ static void open_stream(
 	timer_init(&to->timer, api->loop, "stream of a set", on_loading, to);
 	timer_start(&to->timer, LOADING_MS);
 	set_follow(api->sets, &to->user, key);
-	to->stream.cache = set_look(&to->user, false).cache;
+	to->stream.cache = set_look(&to->user, SET_AS_KNOWN).cache;
 	on_stream_news(to);
 }
 
@@ -436,7 +477,7 @@ void api_set(struct api *api, struct http_request *request, const char *rest)
 	bool text = http_accepts(request->accept, "text/plain", !json) &&
 		!http_accepts(request->accept, "application/json", false);
 	if (json || text) {
-		ask(api, request, &question.key, text);
+		ask(api, request, &question.key, json ? SET_JSON : SET_LINES, since_ms(request));
 	} else {
 		open_stream(api, request, rest, &question.key);
 	}

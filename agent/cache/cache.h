@@ -290,6 +290,7 @@ struct cache_record {
 	/* the record as stored, NUL-terminated; NULL: the node holds no valid record */
 	const char *data;
 	size_t len;
+	const struct registry_value *value; /* of the data; it may be kept beyond the call */
 };
 
 struct cache_picture {

@@ -58,7 +58,7 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 	if (data && data->value && cache_entry_exists(data) && picture->visit) {
 		const struct registry_value *value = cache_record_of(data);
 		struct cache_record record = { path, value ? value->data : NULL,
-			value ? value->data_len : 0 };
+			value ? value->data_len : 0, value };
 		picture->visit(picture->context, &record);
 	}
 	const struct cache_entry *children = scope == CACHE_SELF ? NULL

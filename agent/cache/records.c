@@ -38,6 +38,6 @@ bool cache_known_data(const struct cache *cache, const char *path, struct cache_
 	if (!value) {
 		return false;
 	}
-	*ret_record = (struct cache_record){ node->path, value->data, value->data_len };
+	*ret_record = (struct cache_record){ node->path, value->data, value->data_len, value };
 	return true;
 }

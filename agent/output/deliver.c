@@ -162,7 +162,7 @@ static void on_in_place(void *context, const struct err *err)
 	output->counts.writes++;
 	output->delivered[0] = '\0';
 	log_info("output", "%s: %s is written, %zu instances", output->config->name,
-		output->config->path, output->instances);
+		output->config->path, output->counted.serving);
 	notify(output);
 }
 
@@ -312,7 +312,7 @@ static void on_rendered(void *context, const struct command_outcome *outcome)
 	take_content(output);
 }
 
-static void render_by_command(struct output *output, const struct output_picture *picture)
+static void render_by_command(struct output *output, const struct render_picture *picture)
 {
 	const struct config_output *config = output->config;
 	const struct render_filter filter = output_filter(config);
@@ -320,7 +320,8 @@ static void render_by_command(struct output *output, const struct output_picture
 	struct err err = ERR_INIT;
 	struct buffer input;
 	buffer_init(&input, CONTENT_BYTES);
-	if (output_picture_write(picture, config->name, &filter, &input, &result, &err)) {
+	if (output_picture_write(picture, config->name, &filter,
+		    config->prefer == CONFIG_PREFER_ZONE, &input, &result, &err)) {
 		fail(output, &err);
 	} else {
 		output_note_left_out(output, &result);
@@ -332,7 +333,7 @@ static void render_by_command(struct output *output, const struct output_picture
 _Static_assert((int)CONFIG_FORMAT_HAPROXY_RUNTIME == (int)RENDER_FORMATS,
 	"a configured format before haproxy-runtime is one of lib/render/render.h");
 
-static void render(struct output *output, const struct output_picture *picture)
+static void render(struct output *output, const struct render_picture *picture)
 {
 	const struct config_output *config = output->config;
 	const struct render_options options = { .format = (enum render_format)config->format,
@@ -345,7 +346,7 @@ static void render(struct output *output, const struct output_picture *picture)
 		.address_context = output->hosts };
 	struct render_result result;
 	struct err err = ERR_INIT;
-	if (render_write(&output->content, &picture->picture, &options, &result, &err)) {
+	if (render_write(&output->content, picture, &options, &result, &err)) {
 		fail(output, &err);
 		return;
 	}
@@ -353,7 +354,7 @@ static void render(struct output *output, const struct output_picture *picture)
 	take_content(output);
 }
 
-void output_deliver(struct output *output, const struct output_picture *picture)
+void output_deliver(struct output *output, const struct render_picture *picture)
 {
 	output_drop_attempt(output);
 	buffer_init(&output->content, CONTENT_BYTES);

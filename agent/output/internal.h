@@ -1,12 +1,11 @@
 /*
  * Shared by the files of an output.
  *
- *   output.c        observes, confirms, decides
+ *   output.c        follows a set, and takes it up
  *   deliver.c       one attempt at a file: content, check, file, on_change
  *   state.c         the state; settles; the end of an attempt
  *   file.c          the file itself
- *   source.c        one path that an output follows
- *   picture.c       the records of its paths
+ *   picture.c       the input of a render command
  *   hosts.c         the addresses of host names in it
  *   haproxy.c       the runtime socket of HAProxy; haproxy_plan.c: which commands are due
  */
@@ -20,9 +19,8 @@
 #include "agent/output/hosts.h"
 #include "agent/output/output.h"
 #include "agent/output/picture.h"
-#include "agent/output/source.h"
+#include "agent/set/picture.h"
 #include "lib/base/buffer.h"
-#include "lib/render/failover.h"
 
 #define OUTPUT_DIGEST_BYTES 17
 
@@ -41,14 +39,13 @@ struct output {
 	char *printed; /* the last line of the command that failed; "" */
 	double since;  /* wall clock seconds */
 
-	struct output_source *sources; /* the nearest first */
-	size_t source_count;
-	struct failover failover;
-	struct timer again; /* the nearer paths may do; a further one is to be observed again */
-	int64_t first_change_ms; /* of those that no attempt has taken up; 0: none */
-	struct timer timer;      /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
+	char *from;               /* the path that servers are named below */
+	struct set_user user;     /* of the set, which has the rules */
+	unsigned revision;        /* of the set that was heard of */
+	struct set_count counted; /* by the last attempt */
+	int64_t first_change_ms;  /* of those that no attempt has taken up; 0: none */
+	struct timer timer; /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
 	int64_t backoff_ms;
-	size_t instances;
 	char *left_out; /* which endpoints of the last picture have no place, and why; "" */
 
 	/* An attempt at a file. */
@@ -92,6 +89,6 @@ struct render_filter output_filter(const struct config_output *config);
 /* ---- deliver.c: ends in output_fail_take() or output_succeed() ---- */
 
 struct command_launch *output_make_launch(const struct config_output *config);
-void output_deliver(struct output *output, const struct output_picture *picture);
+void output_deliver(struct output *output, const struct render_picture *picture);
 
 #endif

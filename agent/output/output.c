@@ -23,26 +23,6 @@ static void wait_for_registry(struct output *output)
 	output_enter_take(output, OUTPUT_WAITING, allocate_text("the registry does not answer"));
 }
 
-/* The nearest path that would be needed and is not confirmed; NULL: none. */
-static const struct output_source *blocking(const struct output *output)
-{
-	const struct failover *failover = &output->failover;
-	for (size_t i = 1; failover->blocked && i < output->source_count; i++) {
-		if (!output->sources[i].confirmed) {
-			return &output->sources[i];
-		}
-	}
-	return NULL;
-}
-
-/* Without any instance, a path that is not confirmed may have some. */
-static bool is_enough(const struct output *output)
-{
-	const struct config_output *config = output->config;
-	return output->instances == 0 ? config->write_when_empty && !blocking(output)
-				      : output->instances >= (size_t)config->min_instances;
-}
-
 static void on_haproxy_done(void *context, const struct err *err, size_t changes)
 {
 	struct output *output = context;
@@ -64,121 +44,64 @@ static void on_haproxy_done(void *context, const struct err *err, size_t changes
 	output_succeed(output);
 }
 
-static void take_picture(struct output *output, const struct output_picture *picture)
+static void hold(struct output *output)
+{
+	const char *missing = output->counted.missing;
+	output->backoff_ms = 0;
+	output_enter_take(output, OUTPUT_HELD,
+		allocate_format("%zu of at least %d instances%s%s%s: nothing is changed",
+			output->counted.serving, output->config->min_instances,
+			missing ? ", and " : "", missing ? missing : "",
+			missing ? " is not confirmed" : ""));
+}
+
+static void take_picture(struct output *output, const struct render_picture *picture)
 {
 	const struct render_filter filter = output_filter(output->config);
-	output->first_change_ms = 0;
-	if (!is_enough(output)) {
-		const struct output_source *missing = blocking(output);
-		output->backoff_ms = 0;
-		output_enter_take(output, OUTPUT_HELD,
-			allocate_format("%zu of at least %d instances%s%s%s: nothing is changed",
-				output->instances, output->config->min_instances,
-				missing ? ", and " : "", missing ? missing->path : "",
-				missing ? " is not confirmed" : ""));
-	} else if (output->hosts && !output_hosts_want(output->hosts, &picture->picture, &filter)) {
+	if (output->hosts && !output_hosts_want(output->hosts, picture, &filter)) {
 		output_enter_take(output, OUTPUT_RESOLVING, allocate_text(""));
 	} else if (output->haproxy) {
 		struct render_result result;
 		output_enter_take(output, OUTPUT_NOTIFYING, allocate_text(""));
-		haproxy_want(output->haproxy, &picture->picture, &filter, &result);
+		haproxy_want(output->haproxy, picture, &filter, &result);
 		output_note_left_out(output, &result);
 	} else {
 		output_deliver(output, picture);
 	}
 }
 
-/* Adds a path to the picture, and says what is known of it. */
-static struct failover_path add_source(
-	struct output *output, struct output_source *source, struct output_picture *picture)
+/* There is no set, or not any more. */
+static void take_refusal(struct output *output, const struct err *err)
 {
-	const struct render_filter filter = output_filter(output->config);
-	size_t before = picture->count;
-	int64_t now_ms = clock_monotonic_ms();
-	struct failover_path path = { .confirmed = false };
-	/* The nearest one has been confirmed; of a further one that may take a moment. */
-	bool heard = source->rank == 0 ||
-		(source->complete && output_source_confirm(source, now_ms) == CACHE_READY);
-	if (source->complete) {
-		bool live = output_picture_add(picture, source->rank, &source->observer, now_ms);
-		const struct render_picture added = { .members = picture->members + before,
-			.count = picture->count - before };
-		path.confirmed = heard && live;
-		path.instances = render_count_instances(&added, &filter);
+	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
+		wait_for_registry(output);
+	} else {
+		output->first_change_ms = 0;
+		output_fail_take(output, allocate_text(err->msg), NULL);
 	}
-	source->confirmed = path.confirmed;
-	return path;
 }
 
-struct reading {
-	struct output *output;
-	struct output_picture *picture;
-	size_t *instances; /* of each path */
-};
-
-/* False: the nearest one is not confirmed. */
-static bool know(void *context, size_t index, struct failover_path *ret_path)
-{
-	const struct reading *reading = context;
-	*ret_path = add_source(reading->output, &reading->output->sources[index], reading->picture);
-	reading->instances[index] = ret_path->instances;
-	return index > 0 || ret_path->confirmed;
-}
-
-/* The picture of the paths in use; false when the nearest one is not confirmed. */
-static bool read_picture(struct output *output, struct output_picture *picture)
-{
-	const struct config_output *config = output->config;
-	struct reading reading = { output, picture,
-		allocate_zeroed(output->source_count, sizeof(*reading.instances)) };
-	int64_t now_ms = clock_monotonic_ms();
-	size_t used = failover_walk(&output->failover, output->source_count,
-		(size_t)config->min_instances, config->failover_hold_ms, now_ms, know, &reading);
-	if (used > 0) {
-		int64_t due_ms = failover_due_ms(
-			&output->failover, config->failover_hold_ms, now_ms);
-		output_picture_cut(picture, (unsigned)used);
-		output->instances = 0;
-		for (size_t i = 0; i < used; i++) {
-			output->instances += reading.instances[i];
-		}
-		if (due_ms >= 0) {
-			timer_start(&output->again, due_ms);
-		}
-	}
-	free(reading.instances);
-	return used > 0;
-}
-
+/* Writes what is confirmed now. */
 static void attempt(struct output *output)
 {
-	const struct config_output *config = output->config;
-	struct output_picture picture;
-	output_picture_init(&picture, output->sources[0].path);
-	if (read_picture(output, &picture)) {
-		if (config->prefer == CONFIG_PREFER_ZONE) {
-			picture.tiers = true;
-			render_by_nearness(picture.members, picture.count, output->zone);
-		}
-		take_picture(output, &picture);
-	} else {
-		wait_for_registry(output);
-	}
-	output_picture_finish(&picture);
-}
-
-static void confirm(struct output *output)
-{
-	switch (output_source_confirm(&output->sources[0], clock_monotonic_ms())) {
-	case CACHE_READY:
-		attempt(output);
-		break;
-	case CACHE_WAITING:
+	const struct set_view view = set_look(&output->user, SET_CONFIRMED_NEAREST);
+	if (view.err) {
+		take_refusal(output, view.err);
+	} else if (view.confirming) {
 		output_enter_take(output, OUTPUT_CONFIRMING, allocate_text(""));
-		break;
-	case CACHE_UNAVAILABLE:
+	} else if (view.state == SET_STALE || (view.set && !view.set->confirmed)) {
 		wait_for_registry(output);
-		break;
+	} else if (view.set) {
+		output->first_change_ms = 0;
+		output->counted = view.counted;
+		if (view.counted.held || !view.set->enough) {
+			hold(output);
+			return;
+		}
+		struct set_picture picture;
+		set_picture_read(&picture, view.set, output->from);
+		take_picture(output, &picture.picture);
+		set_picture_finish(&picture);
 	}
 }
 
@@ -189,105 +112,73 @@ static void note_change(struct output *output)
 	if (!output->first_change_ms) {
 		output->first_change_ms = clock_monotonic_ms();
 	}
-	if (output->sources[0].complete && !output_is_busy(output)) {
+	if (!output_is_busy(output)) {
 		output_settle(output);
 	}
 }
 
-/* The picture is read again: it may be another one since the look-up began. */
+/* The set is looked at again: it may be another one since the look-up began. */
 static void on_hosts_changed(void *context)
 {
 	struct output *output = context;
 	if (output->state == OUTPUT_RESOLVING) {
-		confirm(output);
-	} else {
-		note_change(output);
-	}
-}
-
-/* Whether a further path is in use, or would be if it were known. */
-static bool matters(const struct output *output, const struct output_source *source)
-{
-	return source->rank <= output->failover.further || output->failover.blocked;
-}
-
-static void on_source_change(void *context, const struct output_source *source, bool fresh)
-{
-	struct output *output = context;
-	bool news = source->rank == 0 ? !fresh || output->first_change_ms : matters(output, source);
-	if (news) {
-		note_change(output);
-	}
-}
-
-static void on_source_refused(
-	void *context, const struct output_source *source, const struct err *err)
-{
-	struct output *output = context;
-	if (source->rank > 0) {
-		log_warn("output", "%s: %s is not followed: %s", output->config->name, source->path,
-			err->msg);
-		timer_start(&output->again, AWAY_MS);
-	} else if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
-		wait_for_registry(output);
-	} else {
-		output->first_change_ms = 0;
-		output_fail_take(output, allocate_text(err->msg), NULL);
-	}
-}
-
-static void on_source_confirmed(
-	void *context, const struct output_source *source, const struct err *err)
-{
-	struct output *output = context;
-	if (source->rank > 0) {
-		if (err->code == 0 && matters(output, source)) {
-			note_change(output);
-		}
-	} else if (err->code) {
-		wait_for_registry(output);
-	} else {
 		attempt(output);
+	} else {
+		note_change(output);
 	}
 }
 
-static void on_again(void *context)
+static void on_news(void *context)
 {
 	struct output *output = context;
-	for (size_t i = 1; i < output->source_count; i++) {
-		output_source_observe(&output->sources[i]);
+	const struct set_view view = set_look(&output->user, SET_AS_KNOWN);
+	bool changed = view.revision != output->revision;
+	output->revision = view.revision;
+	if (output->state == OUTPUT_CONFIRMING) {
+		attempt(output);
+	} else if (view.err && !output_is_busy(output)) {
+		take_refusal(output, view.err);
+	} else if (view.set && (changed || output->first_change_ms)) {
+		note_change(output);
 	}
-	note_change(output);
 }
 
 static void on_timer(void *context)
 {
 	struct output *output = context;
-	if (!output->sources[0].observing) {
-		output_source_observe(&output->sources[0]);
-	} else if (output->sources[0].complete && !output_is_busy(output)) {
-		confirm(output);
+	if (!output_is_busy(output)) {
+		attempt(output);
 	}
 }
 
 /* ---- life ---- */
 
-static void create_sources(struct output *output, struct cache *cache)
+static void follow(struct output *output, struct sets *sets)
 {
 	const struct config_output *config = output->config;
-	const struct output_source_callbacks callbacks = { .on_change = on_source_change,
-		.on_refused = on_source_refused,
-		.on_confirmed = on_source_confirmed,
-		.context = output };
-	output->source_count = config->failover_count + 1;
-	output->sources = allocate_zeroed(output->source_count, sizeof(*output->sources));
-	for (size_t i = 0; i < output->source_count; i++) {
-		const char *from = i == 0 ? config->from : config->failover[i - 1];
-		output_source_init(&output->sources[i], (unsigned)i, cache, from, &callbacks);
-	}
-	for (size_t i = 0; i < output->source_count; i++) {
-		output_source_observe(&output->sources[i]);
-	}
+	const struct set_key key = { .kind = SET_OF_PLACES,
+		.what = config->from,
+		.filter = output_filter(config),
+		.near = config->prefer == CONFIG_PREFER_ZONE ? output->zone : NULL,
+		.least = (unsigned)config->min_instances,
+		.empty_counts = config->write_when_empty,
+		.further = config->failover,
+		.further_count = config->failover_count,
+		.hold_ms = config->failover_hold_ms };
+	output->user.on_news = on_news;
+	output->user.context = output;
+	set_follow(sets, &output->user, &key);
+	on_news(output);
+}
+
+/* Without the sign for all below it. */
+static char *path_of(const char *from)
+{
+	static const char all[] = "/**";
+	size_t len = strlen(from);
+	bool tree = len >= strlen(all) && strcmp(from + len - strlen(all), all) == 0;
+	len -= tree ? strlen(all) : 0;
+	return len > 0 ? allocate_bytes(from, len) : allocate_text("/");
 }
 
 struct output *output_create(const struct output_options *options)
@@ -298,6 +189,7 @@ struct output *output_create(const struct output_options *options)
 	output->loop = options->loop;
 	output->files = options->files;
 	output->config = config;
+	output->from = path_of(config->from);
 	output->domain = allocate_text(options->domain);
 	output->zone = allocate_text(options->zone);
 	output->state_dir = options->state_dir ? allocate_text(options->state_dir) : NULL;
@@ -309,7 +201,6 @@ struct output *output_create(const struct output_options *options)
 	snprintf(output->delivered, sizeof(output->delivered), "%s",
 		options->delivered ? options->delivered : "");
 	timer_init(&output->timer, output->loop, "output", on_timer, output);
-	timer_init(&output->again, output->loop, "failover", on_again, output);
 	if (config->awaits) {
 		free(output->why);
 		output->why = allocate_format("it waits for an address: %s", config->awaits);
@@ -326,19 +217,8 @@ struct output *output_create(const struct output_options *options)
 		log_info("output", "%s: %s is written in place%s", config->name, config->path,
 			mount_is_at(config->path) ? ", since it is a mount" : "");
 	}
-	create_sources(output, options->cache);
+	follow(output, options->sets);
 	return output;
-}
-
-bool output_is_attached(const struct output *output, struct cache *cache)
-{
-	for (size_t i = 0; i < output->source_count; i++) {
-		const struct output_source *source = &output->sources[i];
-		if (cache_at(cache, source->path) != source->cache) {
-			return false;
-		}
-	}
-	return true;
 }
 
 void output_destroy(struct output *output)
@@ -347,16 +227,13 @@ void output_destroy(struct output *output)
 		return;
 	}
 	timer_stop(&output->timer);
-	timer_stop(&output->again);
-	for (size_t i = 0; i < output->source_count; i++) {
-		output_source_finish(&output->sources[i]);
-	}
-	free(output->sources);
+	set_leave(&output->user);
 	haproxy_destroy(output->haproxy);
 	output_hosts_destroy(output->hosts);
 	output_drop_attempt(output);
 	command_launch_destroy(output->launch);
 	config_unref(output->config->whole);
+	free(output->from);
 	free(output->domain);
 	free(output->zone);
 	free(output->state_dir);
@@ -395,7 +272,7 @@ const char *output_delivered(const struct output *output)
 
 size_t output_instances(const struct output *output)
 {
-	return output->instances;
+	return output->counted.serving;
 }
 
 const struct output_counts *output_counts(const struct output *output)
@@ -411,6 +288,7 @@ json_t *output_json(const struct output *output)
 		"from", config->from, output->haproxy ? "socket" : "path",
 		output->haproxy ? config->socket : config->path, "state",
 		output_state_name(output->state), "why", output->why, "since", output->since,
-		"instances", (json_int_t)output->instances, "writes", (json_int_t)counts->writes,
-		"runs", (json_int_t)counts->runs, "failures", (json_int_t)counts->failures);
+		"instances", (json_int_t)output->counted.serving, "writes",
+		(json_int_t)counts->writes, "runs", (json_int_t)counts->runs, "failures",
+		(json_int_t)counts->failures);
 }

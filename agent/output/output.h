@@ -1,11 +1,11 @@
 /*
  * Outputs: files and proxies that follow the registry.
  *
- * An output observes a path. When changes have settled it reads a confirmed picture, makes the
- * content of its file from it and puts the file in place; or it tells HAProxy over the runtime
- * socket.
+ * An output follows a set (agent/set/set.h, which has the rules). When changes have settled, and
+ * the registry confirms them, it makes the content of its file from it and puts the file in place;
+ * or it tells HAProxy over the runtime socket.
  *
- *   WAITING --picture--> SETTLING --quiet--> CONFIRMING -> RENDERING -> CHECKING -> NOTIFYING
+ *   WAITING ----set----> SETTLING --quiet--> CONFIRMING -> RENDERING -> CHECKING -> NOTIFYING
  *      ^                  ^  ^  ^            ^  |  |  |        |           |          |   |
  *      |                  |  |  |   RESOLVING+<-+  |  |        |           |          |   |
  *      +--registry away---|--|--|------------------+  |too few | failed    |          |   |
@@ -18,8 +18,8 @@
  * is taken up behind it, so that no command runs twice at once and the last state is always
  * delivered.
  *
- * A file is replaced as a whole or not at all, and only from a picture that is confirmed: the
- * registry answers, and all of the picture is live. Equal content is not written.
+ * A file is replaced as a whole or not at all, and only while the registry confirms the nearest
+ * path. Equal content is not written.
  */
 #ifndef AGENT_OUTPUT_OUTPUT_H
 #define AGENT_OUTPUT_OUTPUT_H
@@ -30,13 +30,13 @@
 #include <stdint.h>
 
 #include "agent/base/file_queue.h"
-#include "agent/cache/cache.h"
 #include "agent/config/config.h"
+#include "agent/set/set.h"
 
 enum output_state {
-	OUTPUT_WAITING,    /* for a picture, or for the registry to answer again */
+	OUTPUT_WAITING,    /* for a set, or for the registry to answer again */
 	OUTPUT_SETTLING,   /* a change came, and more may follow */
-	OUTPUT_CONFIRMING, /* the registry is asked whether the picture holds */
+	OUTPUT_CONFIRMING, /* the registry is asked whether the set holds */
 	OUTPUT_RESOLVING,  /* host names are looked up */
 	OUTPUT_RENDERING,  /* the render command runs */
 	OUTPUT_WRITING,    /* the new file is on its way to the disk */
@@ -65,7 +65,7 @@ struct output_counts {
 
 struct output_options {
 	struct ev_loop *loop;
-	struct cache *cache;
+	struct sets *sets;
 	struct file_queue *files;
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
@@ -78,8 +78,6 @@ struct output_options {
 
 struct output *output_create(const struct output_options *options);
 /* Kills a command that runs. Accepts NULL. */
-/* Does it follow what is now at its paths in the cache, and nothing that was detached? */
-bool output_is_attached(const struct output *output, struct cache *cache);
 void output_destroy(struct output *output);
 
 const struct config_output *output_config(const struct output *output);

@@ -7,74 +7,6 @@
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
 
-static void visit(void *context, const struct cache_record *found)
-{
-	struct output_picture *picture = context;
-	struct record *record;
-	if (!found->data || allocated_code(record_decode(&record, found->data, found->len, NULL))) {
-		return;
-	}
-	picture->members = allocate_grow(
-		picture->members, picture->count, sizeof(*picture->members));
-	picture->members[picture->count] = (struct render_member){
-		.path = allocate_text(found->path), .record = record, .rank = picture->rank
-	};
-	picture->count++;
-}
-
-static int by_path(const void *a, const void *b)
-{
-	const struct render_member *left = a;
-	const struct render_member *right = b;
-	return strcmp(left->path, right->path);
-}
-
-void output_picture_init(struct output_picture *picture, const char *from)
-{
-	*picture = (struct output_picture){ .picture = { .from = from } };
-}
-
-bool output_picture_add(struct output_picture *picture, unsigned rank,
-	const struct cache_observer *observer, int64_t now_ms)
-{
-	size_t before = picture->count;
-	picture->rank = rank;
-	struct cache_picture seen = cache_read_picture(observer, now_ms, visit, picture);
-	if (picture->count > before) {
-		qsort(picture->members + before, picture->count - before, sizeof(*picture->members),
-			by_path);
-	}
-	picture->picture.members = picture->members;
-	picture->picture.count = picture->count;
-	return seen.confirmed;
-}
-
-static void drop_last(struct output_picture *picture)
-{
-	struct render_member *member = &picture->members[--picture->count];
-	record_free((struct record *)(uintptr_t)member->record);
-	free((char *)(uintptr_t)member->path);
-}
-
-void output_picture_cut(struct output_picture *picture, unsigned rank)
-{
-	while (picture->count > 0 && picture->members[picture->count - 1].rank >= rank) {
-		drop_last(picture);
-	}
-	picture->picture.count = picture->count;
-}
-
-void output_picture_finish(struct output_picture *picture)
-{
-	while (picture->count > 0) {
-		drop_last(picture);
-	}
-	free(picture->members);
-	*picture = (struct output_picture){ .count = 0 };
-}
-
-/* ---- for a render command ---- */
-
 struct writing {
 	struct buffer *out;
 	size_t count;
@@ -127,7 +59,7 @@ static const char *write_endpoint(void *context, const struct render_item *item)
 	return bad ? "holds control characters" : NULL;
 }
 
-static void write_records(const struct output_picture *picture, struct buffer *out)
+static void write_records(const struct render_picture *picture, struct buffer *out)
 {
 	json_t *records = json_object();
 	for (size_t i = 0; i < picture->count; i++) {
@@ -140,17 +72,16 @@ static void write_records(const struct output_picture *picture, struct buffer *o
 	free(text);
 }
 
-int output_picture_write(const struct output_picture *picture, const char *name,
-	const struct render_filter *filter, struct buffer *out, struct render_result *ret_result,
-	struct err *err)
+int output_picture_write(const struct render_picture *picture, const char *name,
+	const struct render_filter *filter, bool tiers, struct buffer *out,
+	struct render_result *ret_result, struct err *err)
 {
-	struct writing writing = { .out = out, .tiers = picture->tiers };
+	struct writing writing = { .out = out, .tiers = tiers };
 	/* Names and paths are labels: they need no escapes. */
-	buffer_printf(
-		out, "{\"name\":\"%s\",\"from\":\"%s\",\"records\":", name, picture->picture.from);
+	buffer_printf(out, "{\"name\":\"%s\",\"from\":\"%s\",\"records\":", name, picture->from);
 	write_records(picture, out);
 	buffer_append_text(out, ",\"endpoints\":[");
-	render_each(&picture->picture, filter, write_endpoint, &writing, ret_result);
+	render_each(picture, filter, write_endpoint, &writing, ret_result);
 	if (buffer_append_text(out, "]}\n") < 0) {
 		return err_set(
 			err, BERTH_LIMIT_EXCEEDED, "the picture has more than %zu bytes", out->max);

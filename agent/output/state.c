@@ -138,9 +138,9 @@ static char *current_why(const struct output *output)
 	struct buffer why;
 	buffer_init(&why, SIZE_MAX);
 	buffer_append_text(&why, output->left_out);
-	for (size_t i = 1; i <= output->failover.further; i++) {
+	for (unsigned i = 1; i < output->counted.used; i++) {
 		add_reason(&why, i == 1 ? "failed over to " : "and to ");
-		buffer_append_text(&why, output->sources[i].path);
+		buffer_append_text(&why, output->config->failover[i - 1]);
 	}
 	if (doubled) {
 		add_reason(&why, "HAProxy has the server ");

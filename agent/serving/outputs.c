@@ -111,7 +111,7 @@ static struct agent_output *create(
 	item->why = allocate_text("");
 	item->output = output_create(&(struct output_options){
 		.loop = agent->loop,
-		.cache = agent->cache,
+		.sets = agent->sets,
 		.files = agent->files,
 		.config = config,
 		.domain = agent->config->dns.domain,
@@ -124,13 +124,12 @@ static struct agent_output *create(
 }
 
 /* The item of `before` with the same options, taken out of there; NULL when there is none. */
-static struct agent_output *take_equal(struct agent *agent, struct agent_output **before,
-	size_t count, const struct config_output *config)
+static struct agent_output *take_equal(
+	struct agent_output **before, size_t count, const struct config_output *config)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct agent_output *item = before[i];
-		if (item && config_output_equal(output_config(item->output), config) &&
-			output_is_attached(item->output, agent->cache)) {
+		if (item && config_output_equal(output_config(item->output), config)) {
 			before[i] = NULL;
 			return item;
 		}
@@ -147,7 +146,7 @@ static void arrange(struct agent *agent, const json_t *delivered)
 	agent->outputs = allocate_zeroed(config->output_count, sizeof(*agent->outputs));
 	agent->output_count = config->output_count;
 	for (size_t i = 0; i < config->output_count; i++) {
-		agent->outputs[i] = take_equal(agent, before, before_count, &config->outputs[i]);
+		agent->outputs[i] = take_equal(before, before_count, &config->outputs[i]);
 	}
 	/* Those that go make way first: another one may write their file now. */
 	for (size_t i = 0; i < before_count; i++) {

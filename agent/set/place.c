@@ -190,9 +190,7 @@ bool set_place_read(struct set_place *place, const struct set_reader *reader, si
 			continue;
 		}
 		bool known = cache_known_data(place->cache, place->paths[i], &found) && found.data;
-		node->record = known
-			? set_record_read(reader, place->paths[i], found.data, found.len)
-			: NULL;
+		node->record = known ? set_record_read(reader, place->paths[i], found.value) : NULL;
 		count_bytes(place, before, node->record);
 		set_record_release(before);
 		node->unread = false;

@@ -6,12 +6,14 @@
 #include "agent/base/allocate.h"
 #include "agent/base/holder.h"
 #include "lib/base/array.h"
+#include "lib/base/hash.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
 #include "lib/record/select.h"
 #include "lib/record/service.h"
+#include "lib/render/locality.h"
 
-struct reading {
+struct writing {
 	const struct set_reader *reader;
 	json_t *attributes;
 	const char *zone;
@@ -32,15 +34,15 @@ static json_t *attributes_of(const struct record *record)
 	return attributes;
 }
 
-static size_t keep(struct reading *reading, const char *text, size_t len)
+static size_t keep(struct writing *writing, const char *text, size_t len)
 {
-	size_t place = reading->texts.len;
-	buffer_append(&reading->texts, text, len);
-	buffer_append(&reading->texts, "", 1);
+	size_t place = writing->texts.len;
+	buffer_append(&writing->texts, text, len);
+	buffer_append(&writing->texts, "", 1);
 	return place;
 }
 
-static void keep_json(struct reading *reading, const struct render_item *item, struct set_item *to)
+static void keep_json(struct writing *writing, const struct render_item *item, struct set_item *to)
 {
 	struct buffer text;
 	const struct record_endpoint *endpoint = item->endpoint;
@@ -49,8 +51,8 @@ static void keep_json(struct reading *reading, const struct render_item *item, s
 		"{s:s, s:s, s:s, s:s, s:s, s:O, s:s*, s:i, s:s, s:s*, s:O}", "path", item->path,
 		"scope", endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
 		"addressType", endpoint->address_type, "address", item->address, "host",
-		*host ? host : NULL, "weight", (int)item->weight, "health", reading->health, "zone",
-		*reading->zone ? reading->zone : NULL, "attributes", reading->attributes));
+		*host ? host : NULL, "weight", (int)item->weight, "health", writing->health, "zone",
+		*writing->zone ? writing->zone : NULL, "attributes", writing->attributes));
 	if (item->target.port) {
 		json_object_set_new(json, "port", json_integer(item->target.port));
 	}
@@ -58,82 +60,115 @@ static void keep_json(struct reading *reading, const struct render_item *item, s
 	(void)json_text_append(&text, json, JSON_COMPACT);
 	json_make_visible(&text, 0);
 	to->json_len = text.len - 1;
-	to->json = (const char *)keep(reading, buffer_text(&text), to->json_len);
+	to->json = (const char *)keep(writing, buffer_text(&text), to->json_len);
 	buffer_finish(&text);
 	json_decref(json);
 }
 
-static const char *take(void *context, const struct render_item *item)
+static bool is_member(const struct set_reader *reader, const struct render_item *item)
 {
-	struct reading *reading = context;
-	const struct names_name *name = reading->reader->name;
-	if (name && name->service_labels > 0 &&
-		(!name->service || !record_endpoint_offers(item->endpoint, name->service))) {
-		return NULL;
+	const struct names_name *name = reader->name;
+	return !name || name->service_labels == 0 ||
+		(name->service && record_endpoint_offers(item->endpoint, name->service));
+}
+
+static const char *write_item(void *context, const struct render_item *item)
+{
+	struct writing *writing = context;
+	if (is_member(writing->reader, item)) {
+		struct set_item *to = &writing->items[writing->count++];
+		const char *host = item->target.host;
+		*to = (struct set_item){ .port = item->target.port,
+			.host = (const char *)keep(writing, host, strlen(host)) };
+		keep_json(writing, item, to);
 	}
-	reading->items = allocate_grow(reading->items, reading->count, sizeof(*reading->items));
-	struct set_item *to = &reading->items[reading->count++];
-	const char *host = item->target.host;
-	*to = (struct set_item){ .port = item->target.port,
-		.host = (const char *)keep(reading, host, strlen(host)) };
-	keep_json(reading, item, to);
 	return NULL;
 }
 
-static struct set_record *put_together(
-	struct reading *reading, const char *path, const struct record *record)
+static void each_item(const struct set_reader *reader, const char *path,
+	const struct record *record, const char *(*take)(void *, const struct render_item *),
+	void *context)
 {
-	const struct names_name *name = reading->reader->name;
-	size_t item_bytes = reading->count * sizeof(*reading->items);
-	struct set_record *made = allocate_zeroed(1, sizeof(*made) + item_bytes);
-	*made = (struct set_record){ .references = 1,
-		.path = allocate_text(path),
-		.zone = allocate_text(reading->zone),
-		.weight = render_weight(record),
-		.health = render_health(record),
-		.count = reading->count };
-	for (int i = 0; name && i < NAMES_TRAITS; i++) {
-		made->is[i] = names_record_is(name, record, (enum names_trait)i);
+	struct render_result ignored;
+	const struct render_member member = { .path = path, .record = record };
+	const struct render_picture picture = { path, &member, 1 };
+	if (reader->filter) {
+		render_each(&picture, reader->filter, take, context, &ignored);
 	}
-	made->bytes = sizeof(*made) + item_bytes + reading->texts.len + 2 * strlen(path);
-	made->text = reading->texts.len > 0
-		? allocate_bytes(reading->texts.data, reading->texts.len)
-		: NULL;
-	for (size_t i = 0; i < reading->count; i++) {
-		made->items[i] = reading->items[i];
-		made->items[i].host = made->text + (size_t)reading->items[i].host;
-		made->items[i].json = made->text + (size_t)reading->items[i].json;
-	}
-	return made;
 }
 
-struct set_record *set_record_read(
-	const struct set_reader *reader, const char *path, const char *data, size_t len)
+struct record *set_record_decode(const struct set_record *record)
+{
+	struct record *decoded;
+	/* It was possible before. */
+	allocated_code(record_decode(&decoded, record->value->data, record->value->data_len, NULL));
+	return decoded;
+}
+
+const struct set_item *set_record_items(struct set_record *record, const struct set_reader *reader)
 {
 	static const char *const words[] = { [RENDER_HEALTH_UNKNOWN] = "passing",
 		[RENDER_HEALTH_DRAINING] = "draining",
 		[RENDER_HEALTH_DEGRADED] = "warning" };
+	if (record->items || record->count == 0) {
+		return record->items;
+	}
+	struct record *decoded = set_record_decode(record);
+	struct writing writing = { .reader = reader,
+		.attributes = attributes_of(decoded),
+		.zone = record->zone,
+		.health = words[render_health(decoded)],
+		.items = allocate_zeroed(record->count, sizeof(*record->items)) };
+	buffer_init(&writing.texts, SIZE_MAX);
+	each_item(reader, record->path, decoded, write_item, &writing);
+	record->text = allocated(buffer_take(&writing.texts, NULL));
+	record->items = writing.items;
+	for (size_t i = 0; i < writing.count; i++) {
+		record->items[i].host = record->text + (size_t)record->items[i].host;
+		record->items[i].json = record->text + (size_t)record->items[i].json;
+	}
+	json_decref(writing.attributes);
+	record_free(decoded);
+	return record->items;
+}
+
+struct counting {
+	const struct set_reader *reader;
+	size_t count;
+};
+
+static const char *count_item(void *context, const struct render_item *item)
+{
+	struct counting *counting = context;
+	counting->count += is_member(counting->reader, item);
+	return NULL;
+}
+
+struct set_record *set_record_read(
+	const struct set_reader *reader, const char *path, const struct registry_value *value)
+{
 	struct record *record;
-	struct render_result ignored;
 	struct set_record *made = NULL;
-	if (allocated_code(record_decode(&record, data, len, NULL))) {
+	if (allocated_code(record_decode(&record, value->data, value->data_len, NULL))) {
 		return NULL;
 	}
 	if (!reader->filter || select_takes(reader->filter->attributes, record)) {
-		struct reading reading = { .reader = reader,
-			.attributes = attributes_of(record),
-			.zone = render_zone(record),
-			.health = words[render_health(record)] };
-		const struct render_member member = { .path = path, .record = record };
-		const struct render_picture picture = { path, &member, 1 };
-		buffer_init(&reading.texts, SIZE_MAX);
-		if (reader->filter) {
-			render_each(&picture, reader->filter, take, &reading, &ignored);
+		struct counting counting = { .reader = reader };
+		each_item(reader, path, record, count_item, &counting);
+		made = allocate_zeroed(1, sizeof(*made));
+		*made = (struct set_record){ .references = 1,
+			.bytes = sizeof(*made) + strlen(path) + value->data_len +
+				counting.count * sizeof(*made->items),
+			.path = allocate_text(path),
+			.value = registry_value_hold(value),
+			.hash = hash_bytes(
+				hash_text(HASH_INIT, path), value->data, value->data_len),
+			.zone = allocate_text(render_zone(record)),
+			.weight = render_weight(record),
+			.count = counting.count };
+		for (int i = 0; reader->name && i < NAMES_TRAITS; i++) {
+			made->is[i] = names_record_is(reader->name, record, (enum names_trait)i);
 		}
-		made = put_together(&reading, path, record);
-		buffer_finish(&reading.texts);
-		free(reading.items);
-		json_decref(reading.attributes);
 	}
 	record_free(record);
 	return made;
@@ -148,8 +183,10 @@ struct set_record *set_record_hold(struct set_record *record)
 void set_record_release(struct set_record *record)
 {
 	if (record && --record->references == 0) {
+		registry_value_release(record->value);
 		free(record->path);
 		free(record->zone);
+		free(record->items);
 		free(record->text);
 		free(record);
 	}

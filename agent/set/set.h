@@ -15,7 +15,8 @@
  *
  *   - A set that was known stays as it was until a confirmed one takes its place: never is one made
  *     from an unconfirmed picture. The first may be stale, for want of anything better.
- *   - With `least`, a set that falls below it stays as it was. A member of weight 0 serves nobody.
+ *   - With `least`, a set that falls below it stays as it was, but for an empty one where that
+ *     counts. A member of weight 0 serves nobody.
  *   - A further path comes in while the nearer ones have less than `least`, 1 at least, and stays
  *     for `hold_ms` (lib/render/failover.h). If it takes too long it counts as unconfirmed.
  *   - An empty set waits for a path that is not confirmed: the members may be there.
@@ -31,16 +32,22 @@
 
 #include "agent/cache/cache.h"
 #include "agent/set/record.h"
-#include "lib/base/buffer.h"
+#include "lib/base/list.h"
 
 enum { SETS_LINGER_MS = 30000, SETS_IDLE_MOST = 64, SETS_FURTHER_MS = 1000 };
 
 struct sets;
+struct set_question;
 
 enum set_kind {
 	SET_OF_PATH, /* the record at the path, and those of its children */
 	SET_OF_NAME, /* what lib/names/meaning.h says of it */
-	SET_NAMES    /* no members: the names of all records at and below the path */
+	SET_NAMES,   /* no members: the names of all records at and below the path */
+	/*
+	 * as SET_OF_PATH, or with a trailing / and two asterisks everything below, too; the further
+	 * paths stand for themselves, and are not those that the path lies below
+	 */
+	SET_OF_PLACES
 };
 
 /* Borrowed for the call. */
@@ -50,6 +57,7 @@ struct set_key {
 	struct render_filter filter;
 	const char *near; /* a zone, "" for none; NULL: all of a path are equally near */
 	unsigned least;
+	bool empty_counts;    /* as enough, whatever `least` is */
 	char *const *further; /* paths, the best first */
 	size_t further_count;
 	int64_t hold_ms;
@@ -61,24 +69,47 @@ struct set_member {
 	unsigned tier; /* see render_tier() */
 };
 
+/* Each is written when it is first wanted, and kept with the set. */
+enum set_form {
+	SET_JSON,           /* see write.c */
+	SET_LINES,          /* one member a line, host:port; those without are left out */
+	SET_ENDPOINTS,      /* those of lib/render: an array of addresses, with tiers */
+	SET_ENDPOINT_LINES, /* … the addresses as text */
+	SET_TARGETS,        /* … Prometheus' targets */
+	SET_FORMS
+};
+
+struct set_text {
+	char *text; /* NULL: not written yet */
+	size_t len;
+};
+
 struct set {
 	size_t references;
-	uint64_t version;           /* of its content: the same in each process */
+	uint64_t version; /* of its content: the same in each process */
+	struct set_question *question;
 	bool exists;                /* there is such a path or name */
 	bool confirmed;             /* false: the first one, from an unconfirmed picture */
 	bool doubtful;              /* there may be more: a path that is needed is not confirmed */
 	bool enough;                /* as many serve as `least` */
 	struct set_member *members; /* by record, in order */
 	size_t count;
-	char *json; /* the object, with its line's end */
-	size_t json_len;
+	struct set_text texts[SET_FORMS];
 };
 
 void set_hold(struct set *set);
 /* Accepts NULL. */
 void set_release(struct set *set);
-/* One member a line, host:port; those without are left out. */
-void set_write_lines(const struct set *set, struct buffer *out);
+/* As long as the set. */
+const struct set_text *set_text(struct set *set, enum set_form form);
+
+/* The last evaluation, which may have become the set, or not. */
+struct set_count {
+	unsigned used;       /* so many paths are in use */
+	size_t serving;      /* so many records serve */
+	bool held;           /* too few: the set before stays */
+	const char *missing; /* a further path that is needed, and not confirmed; or NULL */
+};
 
 enum set_state { SET_LOADING, SET_READY, SET_STALE, SET_REFUSED };
 
@@ -86,7 +117,9 @@ enum set_state { SET_LOADING, SET_READY, SET_STALE, SET_REFUSED };
 struct set_view {
 	enum set_state state;
 	struct set *set; /* NULL: none is known */
-	int64_t age_ms;  /* STALE */
+	struct set_count counted;
+	unsigned revision; /* another one when the set or the count is another */
+	int64_t age_ms;    /* STALE */
 	/* READY as far as changes go, but the server is asked whether it still is */
 	bool confirming;
 	const struct err *err; /* REFUSED */
@@ -101,6 +134,8 @@ struct set_user {
 	 */
 	void (*on_news)(void *context);
 	void *context;
+	/* monotonic; 0, or the server must have been heard since then for a set to be confirmed */
+	int64_t heard_since_ms;
 	struct set_followed *followed; /* NULL: not under way; this and the rest are the module's */
 	struct list link;
 };
@@ -117,6 +152,11 @@ size_t sets_count(const struct sets *sets);
 void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key);
 /* Accepts one that is not under way. */
 void set_leave(struct set_user *user);
-/* With `confirm`, a silent server is asked: on_news follows while the view is `confirming`. */
-struct set_view set_look(struct set_user *user, bool confirm);
+/* With confirmation, a silent server is asked: on_news follows while the view is `confirming`. */
+enum set_look {
+	SET_AS_KNOWN,
+	SET_CONFIRMED,
+	SET_CONFIRMED_NEAREST /* it alone counts, and is loaded: that is enough for a decision */
+};
+struct set_view set_look(struct set_user *user, enum set_look how);
 #endif

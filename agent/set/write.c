@@ -1,18 +1,42 @@
-#include "agent/set/write.h"
+/* A set, and its texts. */
+#include "agent/set/question.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/hash.h"
 #include "lib/base/json_text.h"
 #include "lib/names/of_path.h"
 
 enum { BODY_BYTES = 256 << 20 };
 
-static const char *const kinds[] = {
-	[SET_OF_PATH] = "path", [SET_OF_NAME] = "name", [SET_NAMES] = "names"
-};
+static const char *const kinds[] = { [SET_OF_PATH] = "path",
+	[SET_OF_NAME] = "name",
+	[SET_NAMES] = "names",
+	[SET_OF_PLACES] = "path" };
+
+void set_hold(struct set *set)
+{
+	set->references++;
+}
+
+void set_release(struct set *set)
+{
+	if (!set || --set->references > 0) {
+		return;
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		set_record_release(set->members[i].record);
+	}
+	for (size_t i = 0; i < SET_FORMS; i++) {
+		free(set->texts[i].text);
+	}
+	set_question_release(set->question);
+	free(set->members);
+	free(set);
+}
+
+/* ---- texts ---- */
 
 static void write_string(struct buffer *out, const char *text)
 {
@@ -47,7 +71,7 @@ static void write_filter(struct buffer *out, const struct render_filter *filter)
 	json_decref(json);
 }
 
-static void write_members(struct buffer *out, const struct set *set)
+static void write_members(struct buffer *out, struct set *set)
 {
 	const char *comma = "";
 	buffer_append_text(out, ",\"paths\":[");
@@ -57,9 +81,10 @@ static void write_members(struct buffer *out, const struct set *set)
 	}
 	buffer_append_text(out, "],\"members\":[");
 	for (size_t i = 0; i < set->count; i++) {
-		const struct set_record *record = set->members[i].record;
+		struct set_record *record = set->members[i].record;
+		const struct set_item *items = set_record_items(record, &set->question->reader);
 		for (size_t at = 0; at < record->count; at++) {
-			const struct set_item *item = &record->items[at];
+			const struct set_item *item = &items[at];
 			buffer_append_text(out, comma);
 			buffer_append(out, item->json, item->json_len);
 			buffer_printf(out, ",\"tier\":%u}", set->members[i].tier);
@@ -99,34 +124,37 @@ static void write_names(struct buffer *out, const struct set *set)
 	free(names);
 }
 
-void set_write_json(struct set *set, const struct set_key *key)
+/*
+ * {"kind", "name" or "path", "filter": {}, "exists", "paths": [of the records], "members":
+ * [{"path", "scope", "api", "protocol", "addressType", "address", "host", "port", "weight",
+ * "health", "zone", "attributes": {}, "tier"}]}. Of SET_NAMES: {"kind", "path", "exists", "names"}.
+ */
+static void write_json(struct set *set, struct buffer *out)
 {
-	struct buffer out;
-	buffer_init(&out, BODY_BYTES);
-	buffer_printf(&out, "{\"kind\":\"%s\",\"%s\":", kinds[key->kind],
+	const struct set_key *key = &set->question->key;
+	buffer_printf(out, "{\"kind\":\"%s\",\"%s\":", kinds[key->kind],
 		key->kind == SET_OF_NAME ? "name" : "path");
-	write_string(&out, key->what);
+	write_string(out, key->what);
 	if (key->kind != SET_NAMES) {
-		write_filter(&out, &key->filter);
+		write_filter(out, &key->filter);
 	}
-	buffer_printf(&out, ",\"exists\":%s%s%s%s", set->exists ? "true" : "false",
+	buffer_printf(out, ",\"exists\":%s%s%s%s", set->exists ? "true" : "false",
 		set->confirmed ? "" : ",\"confirmed\":false",
 		set->doubtful ? ",\"doubtful\":true" : "", set->enough ? "" : ",\"enough\":false");
 	if (key->kind == SET_NAMES) {
-		write_names(&out, set);
+		write_names(out, set);
 	} else {
-		write_members(&out, set);
+		write_members(out, set);
 	}
-	set->version = hash_bytes(HASH_INIT, buffer_text(&out), out.len);
-	set->json = allocated(buffer_take(&out, &set->json_len));
 }
 
-void set_write_lines(const struct set *set, struct buffer *out)
+static void write_lines(struct set *set, struct buffer *out)
 {
 	for (size_t i = 0; i < set->count; i++) {
-		const struct set_record *record = set->members[i].record;
+		struct set_record *record = set->members[i].record;
+		const struct set_item *items = set_record_items(record, &set->question->reader);
 		for (size_t at = 0; at < record->count; at++) {
-			const struct set_item *item = &record->items[at];
+			const struct set_item *item = &items[at];
 			if (*item->host && item->port) {
 				bool ip6 = strchr(item->host, ':') != NULL;
 				buffer_printf(
@@ -134,4 +162,48 @@ void set_write_lines(const struct set *set, struct buffer *out)
 			}
 		}
 	}
+}
+
+/* One record after the other: they need not all be decoded at a time. */
+static void write_rendered(struct set *set, enum render_format format, struct buffer *out)
+{
+	const struct set_key *key = &set->question->key;
+	const struct render_options options = {
+		.format = format, .filter = key->filter, .tiers = key->near != NULL, .compact = true
+	};
+	size_t items = 0;
+	buffer_append_text(out, format == RENDER_LINES ? "" : "[");
+	for (size_t i = 0; i < set->count; i++) {
+		const struct set_record *record = set->members[i].record;
+		struct record *decoded = set_record_decode(record);
+		const struct render_member member = {
+			.path = record->path, .record = decoded, .tier = set->members[i].tier
+		};
+		const struct render_picture picture = { record->path, &member, 1 };
+		struct err ignored = ERR_INIT;
+		(void)!render_write_items(out, &picture, &options, &items, &ignored);
+		record_free(decoded);
+	}
+	buffer_append_text(out, format == RENDER_LINES ? "" : "]\n");
+}
+
+const struct set_text *set_text(struct set *set, enum set_form form)
+{
+	static const enum render_format formats[] = { [SET_ENDPOINTS] = RENDER_JSON,
+		[SET_ENDPOINT_LINES] = RENDER_LINES,
+		[SET_TARGETS] = RENDER_PROMETHEUS };
+	struct set_text *text = &set->texts[form];
+	if (!text->text) {
+		struct buffer out;
+		buffer_init(&out, BODY_BYTES);
+		if (form == SET_JSON) {
+			write_json(set, &out);
+		} else if (form == SET_LINES) {
+			write_lines(set, &out);
+		} else {
+			write_rendered(set, formats[form], &out);
+		}
+		text->text = allocated(buffer_take(&out, &text->len));
+	}
+	return text;
 }

@@ -199,10 +199,10 @@ static enum announce_action decide_down""",
         "",
     ),
     Bug(
-        "an output keeps an instance that has left",
-        "agent/output/source.c",
-        "	if (event != CACHE_STALE) {",
-        "	if (event != CACHE_STALE && event != CACHE_DELETED) {",
+        "a set keeps a member that has left",
+        "agent/set/place.c",
+        "	} else if (event == CACHE_DELETED) {\n		drop(place, path);",
+        "	} else {\n		(void)drop;",
     ),
     Bug(
         "each run of a command leaves a descriptor open",
@@ -255,14 +255,9 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "an output writes what is not confirmed",
-        "agent/output/output.c",
-        "	return index > 0 || ret_path->confirmed;",
-        "	return true;",
-        {
-            "	case CACHE_UNAVAILABLE:\n		wait_for_registry(output);": (
-                "	case CACHE_UNAVAILABLE:\n		attempt(output);"
-            )
-        },
+        "agent/set/place.c",
+        "place->state == SET_PLACE_KNOWN && place->observer.state == CACHE_OBSERVER_LIVE;",
+        "place->state == SET_PLACE_KNOWN;",
     ),
     Bug(
         "the age of a stale answer is ten times too high",

@@ -31,6 +31,7 @@ struct stage {
 	struct cache_stage cache;
 	ev_timer pump;
 	struct file_queue *files;
+	struct sets *sets;
 	struct config *config;
 	struct output *output;
 	int states;    /* calls of on_state */
@@ -59,6 +60,7 @@ static struct stage *open_stage(struct stage *stage)
 	memory_put(stage->cache.registry, "/users/joe/web/prod", "");
 	memory_put(stage->cache.registry, FROM, "");
 	stage->files = file_queue_create(stage->cache.loop);
+	stage->sets = sets_create(stage->cache.loop, stage->cache.cache, "berth");
 	ev_timer_init(&stage->pump, on_pump, 0.001, 0.001);
 	stage->pump.data = stage;
 	ev_timer_start(stage->cache.loop, &stage->pump);
@@ -68,6 +70,7 @@ static struct stage *open_stage(struct stage *stage)
 static void close_stage(struct stage *stage)
 {
 	output_destroy(stage->output);
+	sets_destroy(stage->sets);
 	cr_assert(file_queue_wait(stage->files, 60000));
 	file_queue_destroy(stage->files);
 	ev_timer_stop(stage->cache.loop, &stage->pump);
@@ -113,7 +116,7 @@ static void begin(struct stage *stage, const char *text, const char *delivered)
 	stage->config = load(buffer_text(&whole));
 	buffer_finish(&whole);
 	stage->output = output_create(&(struct output_options){ .loop = stage->cache.loop,
-		.cache = stage->cache.cache,
+		.sets = stage->sets,
 		.files = stage->files,
 		.config = &stage->config->outputs[0],
 		.domain = "berth",

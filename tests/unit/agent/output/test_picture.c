@@ -21,12 +21,10 @@ static int write_record(const char *record_text, size_t size, const char *api, s
 	struct buffer out;
 	cr_assert_eq(record_decode(&record, record_text, strlen(record_text), NULL), 0);
 	struct render_member member = { .path = "/a/c1", .record = record };
-	const struct output_picture picture = {
-		.picture = { "/a", &member, 1 }, .members = &member, .count = 1
-	};
+	const struct render_picture picture = { "/a", &member, 1 };
 	buffer_init(&out, size);
 	int code = output_picture_write(
-		&picture, "web", &(struct render_filter){ .api = api }, &out, &result, err);
+		&picture, "web", &(struct render_filter){ .api = api }, false, &out, &result, err);
 	strcpy(text, buffer_text(&out));
 	buffer_finish(&out);
 	record_free(record);

@@ -180,7 +180,7 @@ SERVED(outputs, one_with_other_options_remembers_what_was_delivered, OUTPUT("a",
 	fill(serving);
 	RUN_TO(0, "current");
 	reload(serving, OUTPUT("a", ON_CHANGE "max_wait = 9s\n"));
-	cr_expect(is_in_state(serving, 0, "waiting"), "it begins anew");
+	cr_expect(is_in_state(serving, 0, "settling"), "it begins anew");
 	RUN_TO(0, "current");
 	cr_expect_str_eq(text_in(serving, "runs"), "ran\n");
 }
