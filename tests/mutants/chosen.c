@@ -1,4 +1,4 @@
-/* The mutant that the environment names, for programs that run no tests of Criterion. */
+/* The mutant that the environment names, for programs that run no unit tests. */
 #include <stdlib.h>
 
 #include "tests/mutants/reach.h"

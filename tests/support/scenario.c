@@ -1,6 +1,5 @@
 #include "tests/support/scenario.h"
 
-#include <criterion/criterion.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <stdarg.h>
@@ -10,6 +9,7 @@
 
 #include "lib/base/buffer.h"
 #include "tests/support/one_test.h"
+#include "tests/support/test.h"
 
 enum { MOST_SCENARIOS = 1024, NAME_BYTES = 160, PATH_BYTES = 512 };
 
@@ -297,7 +297,7 @@ static int is_visible(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-struct criterion_test_params scenario_read(const struct scenario_stage *stage)
+struct test_parameters scenario_read(const struct scenario_stage *stage)
 {
 	static struct scenario *scenarios[MOST_SCENARIOS];
 	char folder[PATH_BYTES];
@@ -321,7 +321,7 @@ struct criterion_test_params scenario_read(const struct scenario_stage *stage)
 		free(files[i]);
 	}
 	free(files);
-	return cr_make_param_array(struct scenario *, scenarios, count, NULL);
+	return cr_make_param_array(struct scenario *, scenarios, count);
 }
 
 /* For tests/support/all_tests.c. */

@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_STAGED_H
 #define TESTS_SUPPORT_STAGED_H
 
-#include <criterion/criterion.h>
+#include "tests/support/test.h"
 
 #define STAGED_TEST(suite, name, type, stage, begin, end)                                          \
 	static void name(type stage);                                                              \

@@ -5,7 +5,6 @@
 #ifndef TESTS_UNIT_AGENT_WIRING_STAGE_H
 #define TESTS_UNIT_AGENT_WIRING_STAGE_H
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 struct wiring {
 	struct agent agent;

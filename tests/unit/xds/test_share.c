@@ -1,5 +1,4 @@
 /* The share of one client: connections, memory, work. */
-#include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -7,6 +6,7 @@
 
 #include "lib/program/memory.h"
 #include "xds/share.h"
+#include "tests/support/test.h"
 
 TestSuite(share, .timeout = 60);
 

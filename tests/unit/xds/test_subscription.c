@@ -2,7 +2,6 @@
  * Subscriptions, as a client's messages and the answers to them, over sets of an agent: state of
  * the world and delta, what is due when, and what is never sent.
  */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "xds/discovery.h"
 #include "xds/protobuf.h"
 #include "xds/subscription.h"
+#include "tests/support/test.h"
 
 TestSuite(subscription, .timeout = 120);
 

@@ -5,7 +5,6 @@
 #ifndef TESTS_UNIT_AGENT_API_API_STAGE_H
 #define TESTS_UNIT_AGENT_API_API_STAGE_H
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/http_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/test.h"
 
 enum { CONFIRM_S = 2, TIMEOUT_S = 5, HEARTBEAT_S = 10, MAX_WATCHERS = 10 };
 

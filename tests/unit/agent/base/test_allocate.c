@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/err.h"
+#include "tests/support/test.h"
 
 Test(allocate, copies_and_formats)
 {

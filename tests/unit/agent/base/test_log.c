@@ -1,5 +1,4 @@
 /* Lines of the log: one for each event, of valid text whatever it tells. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "lib/base/array.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static char path[SCRATCH_PATH];
 static int fd;

@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "agent/base/metrics.h"
 #include "lib/base/array.h"
+#include "tests/support/test.h"
 
 /* ---- a kernel that says what the test wants ---- */
 

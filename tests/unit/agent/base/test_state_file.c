@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "tests/support/file_stage.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static char directory[SCRATCH_PATH];
 

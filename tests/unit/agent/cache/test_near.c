@@ -1,7 +1,5 @@
 /* Answers by nearness: the addresses of all records below a path, the nearest first. */
 
-#include <criterion/criterion.h>
-
 #include <jansson.h>
 
 #include <stdio.h>
@@ -10,6 +8,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 static void put(struct cache_stage *stage, const char *path, const char *zone, const char *name)
 {

@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "tests/support/check_support.h"
 #include "lib/base/clock.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 enum { MANY = 8 };
 

@@ -1,5 +1,4 @@
 /* When a check runs, with a clock that the test moves; and runs that do not end. */
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 #include "tests/support/check_support.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 /* ---- the clock and the kernel, in place of the C library's functions ---- */
 

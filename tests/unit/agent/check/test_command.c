@@ -1,5 +1,3 @@
-#include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
@@ -17,6 +15,7 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static struct ev_loop *loop;
 static struct config_check config;

@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,6 +5,7 @@
 #include "agent/check/set.h"
 #include "agent/check/slot.h"
 #include "tests/support/check_support.h"
+#include "tests/support/test.h"
 
 static char folder[] = "/tmp/berth-test-XXXXXX";
 static struct check_scheduler *scheduler;

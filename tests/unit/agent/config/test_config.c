@@ -1,5 +1,4 @@
 /* Whole files in, structs out. */
-#include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/support/config_stage.h"
+#include "tests/support/test.h"
 
 TestSuite(config, .init = make_folder, .fini = remove_folder);
 

@@ -1,5 +1,4 @@
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include "agent/config/builtin.h"
 #include "agent/config/expand.h"
 #include "lib/base/array.h"
+#include "tests/support/test.h"
 
 static void expect(const char *text, const char *want)
 {

@@ -1,5 +1,4 @@
 /* Files and their lines: bytes, ends, lengths, conf.d. */
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,6 +10,7 @@
 
 #include "tests/support/config_stage.h"
 #include "tests/support/descriptors.h"
+#include "tests/support/test.h"
 
 static bool refused;
 

@@ -1,5 +1,4 @@
 /* The output of -T, and the comparison of checks and outputs. */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "agent/config/secret.h"
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static struct config *load(const char *text)
 {

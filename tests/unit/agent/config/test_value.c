@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "agent/config/value.h"
 #include "lib/base/array.h"
+#include "tests/support/test.h"
 
 Test(config_value, durations)
 {

@@ -1,5 +1,4 @@
 /* A change of state makes a line of the log, an entry of the history, and a wake-up. */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 struct stage {
 	struct agent agent;

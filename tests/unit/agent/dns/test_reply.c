@@ -1,6 +1,5 @@
 /* Replies as libc reads them again. */
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "agent/dns/reply.h"
 #include "lib/base/array.h"
+#include "tests/support/test.h"
 #include "tests/unit/agent/dns/message_stage.h"
 
 static struct names_answer answer;

@@ -3,7 +3,6 @@
  * much.
  */
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -20,10 +19,11 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 static bool refusing;
 
-/* Criterion's sockets are of another family. */
+/* The runner's sockets are of another family. */
 static bool is_ours(int file)
 {
 	int domain = 0;

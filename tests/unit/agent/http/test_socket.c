@@ -1,5 +1,4 @@
 /* Listening sockets: where they may be, what becomes of them when the kernel refuses a step. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -16,6 +15,7 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 enum { MOST_GROUPS = 64 };
 

@@ -1,5 +1,4 @@
 /* From records to addresses, targets and texts. */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "agent/names/internal.h"
 #include "lib/base/array.h"
 #include "tests/support/names_line.h"
+#include "tests/support/test.h"
 
 TestSuite(names_collect);
 

@@ -1,5 +1,4 @@
 /* Names answered from the cache. */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "tests/support/names_line.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 TestSuite(names_lookup);
 

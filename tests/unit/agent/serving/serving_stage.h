@@ -9,7 +9,6 @@
 #ifndef TESTS_UNIT_AGENT_SERVING_SERVING_STAGE_H
 #define TESTS_UNIT_AGENT_SERVING_SERVING_STAGE_H
 
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -44,6 +43,7 @@
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 #define ENDPOINTS(scope, api, type, address)                                                       \
 	"\"" scope "\":[{\"api\":\"" api "\",\"addressType\":\"" type                              \

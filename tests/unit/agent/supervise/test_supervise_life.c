@@ -1,5 +1,4 @@
 /* A main process from its start to its end: what is reported and logged, in which order. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 /* libev's wall clock. */
 int gettimeofday(struct timeval *restrict now, void *restrict zone)

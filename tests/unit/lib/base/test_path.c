@@ -1,5 +1,3 @@
-#include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "tests/support/test.h"
 
 TestSuite(path);
 

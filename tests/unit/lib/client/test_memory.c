@@ -1,5 +1,4 @@
 /* Look-ups on an agent that shares its memory: which are answered there, and which it is asked. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 enum { MAP_BYTES = 1024 * 1024, CONNECTIONS = 8 };
 

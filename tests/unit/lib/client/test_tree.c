@@ -1,5 +1,4 @@
 /* A followed tree on a registry in memory: its first picture, its events, outages. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
+#include "tests/support/test.h"
 
 #define RECORD(text) "{\"type\":\"JSONServiceRecord\",\"description\":\"" text "\"}"
 

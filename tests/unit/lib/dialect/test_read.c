@@ -1,5 +1,4 @@
 /* Nodes of other programs, as records. */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "lib/base/limits.h"
 #include "lib/dialect/read.h"
 #include "tests/support/failing.h"
+#include "tests/support/test.h"
 
 TestSuite(dialect_read);
 

@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "lib/registry/digest.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static struct registry_options secure_options(void)
 {

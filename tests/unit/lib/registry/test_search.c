@@ -1,5 +1,4 @@
 /* The criteria of searches, and the lists of their matches. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "lib/base/array.h"
 #include "lib/registry/search.h"
 #include "tests/support/failing.h"
+#include "tests/support/test.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\"}"
 

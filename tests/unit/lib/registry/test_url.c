@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "lib/base/limits.h"
 #include "lib/registry/url.h"
 #include "tests/support/failing.h"
+#include "tests/support/test.h"
 
 static void check_display(const char *text, const char *expected)
 {

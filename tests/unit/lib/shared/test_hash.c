@@ -4,8 +4,7 @@
  */
 #include "lib/base/array.h"
 #include "lib/shared/hash.h"
-
-#include <criterion/criterion.h>
+#include "tests/support/test.h"
 
 Test(shared_hash, is_siphash_1_3)
 {

@@ -1,5 +1,4 @@
 /* How the dir: backend opens files, and what it makes: flags and modes. */
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 
 #include "lib/base/array.h"
 #include "tests/support/dir_client.h"
+#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client client;

@@ -5,8 +5,6 @@
 #ifndef TESTS_UNIT_LIB_REGISTRY_HOST_STAGE_H
 #define TESTS_UNIT_LIB_REGISTRY_HOST_STAGE_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +17,7 @@
 #include "lib/registry/registry.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 static struct {
 	char folder[SCRATCH_PATH];

@@ -1,5 +1,4 @@
 /* Tasks, from the request that does them to the answer that the core gets. */
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
+#include "tests/support/test.h"
 #include "tests/support/zk_task.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)
