@@ -58,15 +58,17 @@ def threads_for(processes, count):
             raise
 
 
-def run_pool(processes, programs, jobs=None, load=None, later=None):
-    """`later`: a function that returns more programs, when their build is made."""
+def run_pool(processes, programs, jobs=None, load=None, later=()):
+    """`later`: functions, one after the other, that return more programs when they are made."""
     jobs, load = jobs or AT_A_TIME, load or LOAD
     longest_first = lambda some: sorted(some, key=lambda program: -program.expected)
     done = []
     waiting = longest_first(programs)
     running = {}
     with threads_for(processes, jobs + 1) as threads:
-        coming = threads.submit(later) if later else None
+        later = iter(later)
+        begin_next = lambda: next((threads.submit(make) for make in later), None)
+        coming = begin_next()
         while waiting or running or coming:
             room = load * (1 - LEFT_TO_MAKE) if coming else load
             while waiting and has_room(running.values(), waiting[0], jobs, room):
@@ -78,7 +80,7 @@ def run_pool(processes, programs, jobs=None, load=None, later=None):
             for future in ended:
                 if future is coming:
                     waiting = longest_first(waiting + future.result())
-                    coming = None
+                    coming = begin_next()
                 else:
                     show(future.result())
                     done.append(running.pop(future))
@@ -86,12 +88,21 @@ def run_pool(processes, programs, jobs=None, load=None, later=None):
 
 
 def run_groups(runner, groups, patterns, plain=None):
-    """`plain`: the runner of a build that is made meanwhile; its programs belong to the pool."""
+    """`plain`: the runner of a build that is made meanwhile; its programs belong to the pool. With
+    it, the programs of the first one that are compiled are made meanwhile, too: scripts that drive
+    the real programs, and wait most of the time, need not wait for them."""
     options = runner.options
     pool = [program for group in groups if not GROUPS[group].at_a_time
-        for program in runner.adopt(choose(group, runner.build, patterns))]
-    later = plain and (lambda: make_programs(plain, plain_programs(plain.build)))
-    with shared_server(runner, pool) as variables:
+        for program in choose(group, runner.build, patterns)]
+    later = []
+    if plain:
+        compiled = [program for program in pool if program.is_compiled]
+        pool = [program for program in pool if not program.is_compiled]
+        # Those of the plain build take longest.
+        later = [lambda: make_programs(plain, plain_programs(plain.build)),
+            lambda: make_programs(runner, compiled)]
+    runner.adopt(pool)
+    with shared_server(runner, groups) as variables:
         for one in filter(None, (runner, plain)):
             one.shared = variables
         done = run_pool(runner.processes, pool, options.jobs, options.load, later)
@@ -125,7 +136,7 @@ def run_concerned(runner, files):
         chosen = labelled(set().union(*(concerned(name, runner.build) for name in names)))
         programs = make_programs(runner, chosen) if chosen else []
     options = runner.options
-    with shared_server(runner, programs) as variables:
+    with shared_server(runner, {program.group for program in programs}) as variables:
         runner.shared = variables
         return run_pool(runner.processes, programs, options.jobs, options.load)
 

@@ -61,6 +61,10 @@ class Program:
         """The label, with its build if there are two."""
         return f"{self.runner.title}{self.label}"
 
+    @property
+    def is_compiled(self):
+        return self.source is not None and self.source.suffix == ".c"
+
     def fail(self, finding):
         """Beside what its tests say of themselves."""
         self.failures.append(finding)

@@ -30,10 +30,10 @@ def write_classes(archive, folder):
 
 
 @contextlib.contextmanager
-def shared_server(runner, programs):
-    """What the programs have in their environment meanwhile: {} where no server starts, which is
+def shared_server(runner, groups):
+    """What programs of the groups have in their environment meanwhile: {} where no server starts, which is
     for the tests to report."""
-    if not any(program.group in GROUPS for program in programs):
+    if not GROUPS & set(groups):
         yield {}
         return
     archive = runner.build / CLASSES

@@ -83,7 +83,7 @@ class Pool(unittest.TestCase):
     def test_programs_of_a_later_build_join(self):
         late = [self.recorder.program("late", 5)]
         done = self.run_pool([self.recorder.program("early", 1)], jobs=1, load=1,
-            later=lambda: late)
+            later=[lambda: late])
         self.assertEqual({program.name for program in done}, {"early", "late"})
 
     def test_a_build_that_is_made_meanwhile_has_its_part_of_the_processors(self):
@@ -94,7 +94,7 @@ class Pool(unittest.TestCase):
                 self.recorder.ended.acquire()
             return []
 
-        self.run_pool(programs, jobs=8, load=1, later=make)
+        self.run_pool(programs, jobs=8, load=1, later=[make])
         self.assertEqual(self.recorder.most, 1)
 
 

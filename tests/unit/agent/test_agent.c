@@ -321,30 +321,6 @@ Test(agent, without_a_loop_it_ends)
 	cr_expect_not(is_there("state"));
 }
 
-static void describe_loop(void)
-{
-	FILE *file = fopen(in("loop"), "w");
-	fprintf(file, "%u calls wait\n", ev_pending_count(ev_default_loop(EVFLAG_AUTO)));
-	fclose(file);
-}
-
-Test(agent, behind_its_end_the_loop_has_nothing_to_call)
-{
-	cr_assert_eq(mkdir(in("taken"), 0700), 0);
-	stage.after = describe_loop;
-	serve(COMPONENT("a"));
-	cr_expect_eq(stop(SIGTERM), 0);
-	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
-	unlink(in("loop"));
-	configure(COMPONENT("a") "[xds]\nlisten = @/taken\n");
-	cr_expect_eq(RUN("run"), 1);
-	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
-	unlink(in("loop"));
-	configure(COMPONENT("a"));
-	cr_expect_neq(RUN("run", "--", "/nothing/there"), 0);
-	cr_expect_str_eq(text_in("loop"), "0 calls wait\n");
-}
-
 static void describe_descriptors(void)
 {
 	char text[32];
