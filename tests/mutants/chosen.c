@@ -1,4 +1,4 @@
-/* The mutant that the environment names, for programs that run no unit tests. */
+/* The mutant that the environment names, for other programs than unit tests. */
 #include <stdlib.h>
 
 #include "tests/mutants/reach.h"

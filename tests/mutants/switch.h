@@ -5,7 +5,7 @@
 #ifndef TESTS_MUTANTS_SWITCH_H
 #define TESTS_MUTANTS_SWITCH_H
 
-/* tests/mutants/runtime.c, or tests/mutants/chosen.c for a program that is no unit test. */
+/* tests/mutants/runtime.c, or tests/mutants/chosen.c for another program. */
 int berth_mutant(int function);
 
 #endif

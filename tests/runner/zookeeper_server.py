@@ -31,8 +31,8 @@ def write_classes(archive, folder):
 
 @contextlib.contextmanager
 def shared_server(runner, groups):
-    """What programs of the groups have in their environment meanwhile: {} where no server starts, which is
-    for the tests to report."""
+    """What programs of the groups have in their environment meanwhile: {} where no server starts,
+    which is for the tests to report."""
     if not GROUPS & set(groups):
         yield {}
         return

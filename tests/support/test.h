@@ -25,7 +25,7 @@ struct test_options {
 	int exit_code;
 };
 
-/* What a test is run with, one at a time: elements of an array. */
+/* The elements of an array, with each of which a test is run. */
 struct test_parameters {
 	size_t size;
 	void *params;
@@ -82,7 +82,7 @@ struct test_suite {
 #define cr_make_param_array(type, array, len)                                                      \
 	((struct test_parameters){ sizeof(type), (void *)(array), (len) })
 
-/* Says where and what on standard error; the format of the test's own message has an x before it. */
+/* Says where and what on standard error; the format of a message begins with an x. */
 void test_expected(const char *file, int line, const char *what, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 _Noreturn void test_asserted(const char *file, int line, const char *what, const char *format, ...)
