@@ -32,7 +32,7 @@ class Container:
         self.restart("2030-01-01T00:00:00Z")
 
     def restart(self, started):
-        self.process = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(["sleep", "infinity"], stdin=subprocess.DEVNULL)
         (self.folder / "cgroup.procs").write_text(str(self.process.pid))
         self.pid, self.started, self.running = self.process.pid, started, True  # so it says
 
@@ -65,7 +65,7 @@ class Container:
         """Another process gets the number of its own, which has ended, and its control group."""
         for _ in range(TRIES):
             pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(self.pid - 1))
-            other = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+            other = subprocess.Popen(["sleep", "infinity"], stdin=subprocess.DEVNULL)
             if other.pid == self.pid:
                 (self.folder / "cgroup.procs").write_text(str(other.pid))
                 self.process = other
