@@ -1,7 +1,7 @@
 """A fleet twice, on three ZooKeeper servers: an agent with a session in each container, and one
 agent a host that bridges its containers.
 
-BERTH_HOSTS hosts (default 20) of BERTH_CONTAINERS containers each (default 50). Each container has
+HOSTS hosts (default 20) of CONTAINERS containers each (default 50). Each container has
 an agent with one component. The first container of each host is a database, and all containers keep
 the databases warm, as clients of one service do; the others are web servers that nobody follows.
 Requests are the packets that the servers received. BERTH_FLEETS: "sessions", "hosts", or both
@@ -31,8 +31,9 @@ from bench_fleet import BIN, bins_of, window_of
 from berth import PROGRAMS, Agent, has_ended, wait_until
 from ensemble import Ensemble
 
-HOSTS = int(os.environ.get("BERTH_HOSTS", "20"))
-CONTAINERS = int(os.environ.get("BERTH_CONTAINERS", "50"))
+HOSTS = int(os.environ.get("HOSTS", "20"))
+CONTAINERS = int(os.environ.get("CONTAINERS", "50"))
+AGENTS_MAX = 2000  # that one machine runs in containers
 PEACE = float(os.environ.get("BERTH_PEACE", "60"))
 FLEETS = os.environ.get("BERTH_FLEETS", "sessions hosts").split()
 DATABASES = "/users/joe/db/prod/components"
@@ -374,32 +375,36 @@ class Column:
 def show(columns):
     """A table for the sizing page."""
     print(f"\n| {HOSTS} hosts of {CONTAINERS} containers | "
-        + " | ".join({"sessions": "a session in each container", "hosts": "one agent a host"}[
-            column.fleet.name] for column in columns) + " |")
+        + " | ".join({"sessions": "a session in each container", "hosts": "one agent a host",
+            "locks": "one agent a host, none in containers"}[column.fleet.name]
+            for column in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for row in columns[0].rows:
         print(f"| {row} | " + " | ".join(str(column.rows[row]) for column in columns) + " |")
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the fleet ends with us
-    columns = []
-    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+def run(kind, column):
+    print(f"{kind.name}: {HOSTS} hosts of {CONTAINERS} containers", flush=True)
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, \
+            Ensemble(config=["maxSessionTimeout=3600000"]) as ensemble, \
+            contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
         folder.chmod(0o755)
-        for program in ("berthd", "berth-zookeeper"):
+        for program in ("berthd", "berth-zookeeper", "berth-looker"):
             shutil.copy(PROGRAMS / program, folder)
-        for kind in (Sessions, Hosts):
-            if kind.name not in FLEETS:
-                continue
-            print(f"{kind.name}: {HOSTS} hosts of {CONTAINERS} containers", flush=True)
-            with Ensemble(config=["maxSessionTimeout=3600000"]) as ensemble, \
-                    contextlib.ExitStack() as stack:
-                fleet = kind(folder / kind.name, ensemble)
-                stack.callback(fleet.end)
-                columns.append(Column(fleet))
-                columns[-1].measure()
-        show(columns)
+        fleet = kind(folder / kind.name, ensemble)
+        stack.callback(fleet.end)
+        column = column(fleet)
+        column.measure()
+    return column
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the fleet ends with us
+    if HOSTS * CONTAINERS > AGENTS_MAX:
+        print(f"not with more than {AGENTS_MAX} agents in containers")
+        return
+    show([run(kind, Column) for kind in (Sessions, Hosts) if kind.name in FLEETS])
 
 
 if __name__ == "__main__":
