@@ -447,9 +447,10 @@ class Everything(LifeTest):
             for role, pid in host.processes().items()}
 
     def more_than(self, base, found):
-        return [f"{role} {what}: {found[role][what]}, not {base[role][what]}"
-            for role in base for what in COUNTS
-            if found.get(role, {}).get(what, 1 << 30) > base[role][what]]
+        gone = [f"{role} is not there" for role in base if role not in found]
+        return gone + [f"{role} {what}: {found[role][what]}, not {base[role][what]}"
+            for role in base if role in found for what in COUNTS
+            if found[role][what] > base[role][what]]
 
     def rest(self, minutes, warm):
         for host in self.hosts:
