@@ -1,7 +1,5 @@
 """Look-ups in shared memory next to the same look-ups over the socket, in turns, and next to peers
-where they are installed: Redis by its own tool, and glibc's gethostbyname_r() with nscd's map.
-
-sssd is no peer here: its maps hold users and groups, and no hosts."""
+where it is installed: Redis by its own tool. bench_host_names.py has those of the NSS module."""
 
 import contextlib
 import csv
@@ -21,28 +19,6 @@ RECORDS = int(os.environ.get("BERTH_RECORDS", "4096"))
 SOURCE = pathlib.Path(os.environ["BERTH_SRC_DIR"])
 MODULE = pathlib.Path(os.environ["BERTH_BUILD_DIR"]).resolve() / "libnss_berth.so.2"
 NAME = "c-000000.i00.web.devteam.berth"
-NSCD = """server-user root
-paranoia no
-enable-cache hosts yes
-positive-time-to-live hosts 3600
-check-files hosts no
-persistent hosts no
-shared hosts yes
-"""
-GLIBC = """
-if test "$3"; then
-    mount -t tmpfs none /run
-    mkdir /run/nscd
-    mount --bind "$1/hosts" /etc/hosts
-fi
-mount --bind "$1/nsswitch.conf" /etc/nsswitch.conf
-if test "$3"; then
-    nscd -F -f "$1/nscd.conf" >/dev/null 2>&1 &
-    until test -S /run/nscd/socket; do sleep 0.02; done
-fi
-"$1/host_name" "$2" 20000
-if test "$3"; then kill $!; fi
-"""
 LOOK_UP = pathlib.Path(os.environ["BERTH_BUILD_DIR"]) / "tests/bench/look_up"
 
 
@@ -141,39 +117,6 @@ class Bench:
         print(f"\ngethostbyname_r() of libnss_berth (medians of {ROUNDS} rounds)\n"
             f"  memory {memory:>8,.0f} ns   socket {socket:>8,.0f} ns")
 
-    def glibc_round(self, files, service):
-        """p50 and p99 of glibc's gethostbyname_r() with that service, in a name space where /run,
-        nsswitch.conf and hosts are its own."""
-        (files / "nsswitch.conf").write_text(f"hosts: {service}\n")
-        environment = {**os.environ, "BERTH_SOCKET": str(self.agent.socket),
-            "LD_LIBRARY_PATH": str(MODULE.parent)}
-        output = subprocess.run(["unshare", "--mount", "sh", "-e", "-c", GLIBC,
-            "sh", files, NAME, "nscd" if service == "files" else ""], env=environment, check=True,
-            capture_output=True, text=True).stdout
-        return [float(word) for word in output.split()]
-
-    def glibc(self):
-        """glibc's part is the same for both: it looks whether nsswitch.conf has changed."""
-        if not shutil.which("nscd") or not shutil.which("unshare"):
-            print("\nnscd is not installed (nscd, util-linux): no figures of its map")
-            return
-        if os.geteuid() != 0:
-            print("\nnscd runs as root, who starts this: no figures of its map")
-            return
-        files = self.folder / "glibc"
-        files.mkdir()
-        subprocess.run(["cc", "-O2", SOURCE / "tests/bench/host_name.c", "-o",
-            files / "host_name"], check=True)
-        (files / "hosts").write_text(f"10.0.0.1 {NAME}\n")
-        (files / "nscd.conf").write_text(NSCD)
-        rounds = [[self.glibc_round(files, service) for service in ("berth", "files")]
-            for _ in range(ROUNDS)]
-        print(f"\ngethostbyname_r() of glibc (medians of {ROUNDS} rounds)")
-        for number, name in enumerate(("libnss_berth, memory", "nscd, its map")):
-            p50, p99 = (statistics.median(column)
-                for column in zip(*(figures[number] for figures in rounds)))
-            print(f"  {name:<54} p50 {p50:>8,.0f} ns   p99 {p99:>8,.0f} ns")
-
 
 def main():
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -196,7 +139,6 @@ def main():
             ])
             if MODULE.exists():
                 bench.nss()
-                bench.glibc()
         finally:
             bench.agent.end()
 
