@@ -1,7 +1,7 @@
-"""HOSTS hosts (default 20) of CONTAINERS containers (default 50) on three ZooKeeper servers, with one
-agent a host. Containers are processes that hold the locks of their records in their directories, as
-`berth bind --ephemeral` does: those of a host are one process of the bench, so that what is counted
-are the hosts' agents and the servers, for up to some hundred hosts.
+"""HOSTS hosts (default 20) of CONTAINERS containers (default 50) on three ZooKeeper servers, with
+one agent a host. Containers are processes that hold the locks of their records in their
+directories, as `berth bind --ephemeral` does: those of a host are one process of the bench, so that
+what is counted are the hosts' agents and the servers, for up to some hundred hosts.
 
 The first container of each host is a database, which all hosts follow; the others are web servers
 that nobody does. A stream of each host's agent says when that host knows of a change; all streams
