@@ -461,7 +461,7 @@ class Everything(LifeTest):
                 f"{host.agent.get('/v1/bridge').body} {host.agent.read_log()[-3000:]}", PATIENCE)
         time.sleep(REST_S)
         found, problems = {}, ["not looked at"]
-        deadline = time.monotonic() + PATIENCE / 2
+        deadline = time.monotonic() + (PATIENCE / 2 if warm else REST_S)
         while problems and time.monotonic() < deadline:
             with contextlib.suppress(OSError):
                 found = self.counts()
