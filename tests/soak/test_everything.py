@@ -288,7 +288,7 @@ class Host:
                     "--ephemeral", path, "--file", self.test.record_file],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)))
         for path, holder in holders:
-            # A machine without a processor for it takes its lock from a holder, which ends then.
+            # On a machine that gives a holder no processor it may lose its record, and end.
             wait_until(lambda path=path, holder=holder: holder.poll() is not None
                 or self.agent.get(f"/v1/resolve{path}").status == 200,
                 f"{path} is there: {self.agent.get('/v1/bridge').body}", PATIENCE)
