@@ -19,6 +19,7 @@ TRANSCRIPTS = {"FIRST-HOUR.md"}
 
 # Every other block, by document and language: the test that runs it, or why nothing can.
 FATES = {
+    ("README.md", ""): "a diagram, not code",
     ("README.md", "ini"): "test_every_configuration_is_good",
     ("README.md", "dockerfile"): "test_the_entry_point_is_one",
     ("README.md", "console"): "test_the_agent_takes_every_command_of_berth",
