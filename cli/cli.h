@@ -28,6 +28,10 @@ int verb_exists(struct cli *cli);
 int verb_find(struct cli *cli);
 /* endpoints.c */
 int verb_endpoints(struct cli *cli);
+/* The set that the operand and the options ask for; *ret_set is NULL on failure. */
+int cli_open_set(struct cli *cli, struct berth_set **ret_set, struct berth_failure *failure);
+/* pick.c */
+int verb_pick(struct cli *cli);
 /* watch.c */
 int verb_watch(struct cli *cli);
 /* wait.c */

@@ -8,6 +8,7 @@
 
 #include "lib/base/json_read.h"
 #include "lib/base/random_bytes.h"
+#include "lib/program/memory.h"
 
 enum { CHILDREN_ASKED = 16 /* for what is below them */ };
 
@@ -15,7 +16,8 @@ enum { CHILDREN_ASKED = 16 /* for what is below them */ };
 
 struct found {
 	struct berth_endpoints endpoints;
-	unsigned *tiers; /* one for each endpoint; NULL without --near */
+	unsigned *tiers;       /* one for each endpoint; NULL without --near */
+	struct berth_set *set; /* whose strings those of the endpoints are; NULL: their own */
 };
 
 /* As GET /v1/endpoints has it: the address is the record's own map. */
@@ -142,11 +144,71 @@ struct berth_endpoint_filter cli_filter(const struct cli *cli)
 		.scope = cli->options.scope };
 }
 
+int cli_open_set(struct cli *cli, struct berth_set **ret_set, struct berth_failure *failure)
+{
+	const struct berth_set_options options = { .filter = cli_filter(cli),
+		.attributes = cli->options.attributes,
+		.near = cli->options.near };
+	*ret_set = NULL;
+	return berth_set_open(ret_set, cli->berth, cli_operand(cli), &options, failure);
+}
+
+/* The endpoints of a set's members. */
+static void take_members(struct cli *cli, struct found *found, const struct berth_members *members)
+{
+	found->endpoints.freshness = members->freshness;
+	found->endpoints.count = members->count;
+	found->endpoints.items = memory_must(
+		calloc(members->count + 1, sizeof(*found->endpoints.items)));
+	found->tiers = cli->options.near
+		? memory_must(calloc(members->count + 1, sizeof(*found->tiers)))
+		: NULL;
+	for (size_t i = 0; i < members->count; i++) {
+		found->endpoints.items[i] = *members->items[i].endpoint;
+		if (found->tiers) {
+			found->tiers[i] = members->items[i].tier;
+		}
+	}
+}
+
+static int look_up_set(struct cli *cli, struct found *ret, struct berth_failure *failure)
+{
+	const struct berth_members *members;
+	int code = cli_open_set(cli, &ret->set, failure);
+	code = code ? code : berth_set_members(ret->set, &members, failure);
+	if (code == 0 && !members->exists) {
+		*failure = (struct berth_failure){ .code = BERTH_PATH_NOT_FOUND };
+		snprintf(failure->message, sizeof(failure->message), "no node at %s",
+			cli_operand(cli));
+		code = failure->code;
+	}
+	if (code == 0) {
+		take_members(cli, ret, members);
+	} else {
+		berth_set_close(ret->set);
+	}
+	return code;
+}
+
+static void finish(struct found *found)
+{
+	if (found->set) {
+		free(found->endpoints.items);
+		berth_set_close(found->set);
+	} else {
+		berth_endpoints_finish(&found->endpoints);
+	}
+	free(found->tiers);
+}
+
 static int look_up(struct cli *cli, struct found *ret, struct berth_failure *failure)
 {
 	struct berth_endpoint_filter filter = cli_filter(cli);
 	const char *near = cli->options.near;
-	ret->tiers = NULL;
+	*ret = (struct found){ .tiers = NULL };
+	if (cli->options.attributes[0]) {
+		return look_up_set(cli, ret, failure);
+	}
 	return near
 		? berth_endpoints_near(cli->berth, cli_operand(cli), &filter, near, &ret->endpoints,
 			  &ret->tiers, failure)
@@ -197,8 +259,8 @@ int verb_endpoints(struct cli *cli)
 	if (options->plain && options->json) {
 		return output_usage("--plain is text; it cannot be JSON");
 	}
-	if (options->near && options->registry) {
-		return output_usage("--near is for an agent, not for a registry");
+	if ((options->near || options->attributes[0]) && options->registry) {
+		return output_usage("--near and --attribute are for an agent, not for a registry");
 	}
 	if (look_up(cli, &found, &failure) != 0) {
 		return cli_lookup_failure(cli, &failure);
@@ -215,7 +277,6 @@ int verb_endpoints(struct cli *cli)
 		print_all(cli, &found);
 	}
 	output_freshness(&found.endpoints.freshness);
-	berth_endpoints_finish(&found.endpoints);
-	free(found.tiers);
+	finish(&found);
 	return status;
 }

@@ -18,6 +18,7 @@ enum kind {
 	TEXT,        /* const char * */
 	WORD,        /* const char *: one of those in the row's `argument` */
 	FORMAT,      /* bool: "json", else "text" */
+	ATTRIBUTE,   /* const char *[OPTIONS_ATTRIBUTES + 1]: one more with each */
 	COUNT,       /* unsigned, from 1 on */
 	PORT,        /* unsigned, 1 to 65535 */
 	DURATION_MS, /* int, from 1 on */
@@ -60,6 +61,8 @@ static const struct row {
 	ROW(API, "api", 0, TEXT, api, "URI", "with this api"),
 	ROW(PROTOCOL, "protocol", 0, TEXT, protocol, "NAME", "with this protocol"),
 	ROW(SCOPE, "scope", 0, WORD, scope, "external|internal", "of this scope"),
+	ROW(ATTRIBUTE, "attribute", 0, ATTRIBUTE, attributes, "NAME=VALUE",
+		"of records with this attribute; of several, with all"),
 	ROW(TYPE, "type", 0, TEXT, type, "TYPE", "with this type attribute"),
 	ROW(ID, "id", 0, TEXT, id, "ID", "with this yarn:id"),
 	ROW(PERSISTENCE, "persistence", 0, WORD, persistence,
@@ -194,6 +197,8 @@ static int bad_value(const struct row *row, const char *value)
 		allowed = "a time from 1s to 596h, such as 30s, 2m or 1h";
 	} else if (row->kind == COUNT) {
 		allowed = "a number from 1 to 1000000";
+	} else if (row->kind == ATTRIBUTE) {
+		allowed = "NAME=VALUE, or one too many: 16 at most";
 	} else if (row->kind == PORT) {
 		allowed = "a port, from 1 to 65535";
 	} else {
@@ -214,6 +219,20 @@ static bool parse_count(const char *text, unsigned long max, unsigned *ret)
 	return true;
 }
 
+static bool add_attribute(const char **attributes, const char *value)
+{
+	size_t count = 0;
+	while (attributes[count]) {
+		count++;
+	}
+	const char *equals = strchr(value, '=');
+	if (count == OPTIONS_ATTRIBUTES || !equals || equals == value || !equals[1]) {
+		return false;
+	}
+	attributes[count] = value;
+	return true;
+}
+
 /* Stores a value in its member; false when it is not a value of the row's kind. */
 static bool store(const struct row *row, void *place, const char *value)
 {
@@ -231,6 +250,8 @@ static bool store(const struct row *row, void *place, const char *value)
 	case FORMAT:
 		*(bool *)place = strcmp(value, "json") == 0;
 		return is_one_of(value, row->argument);
+	case ATTRIBUTE:
+		return add_attribute(place, value);
 	case COUNT:
 		return parse_count(value, COUNT_MAX, place);
 	case PORT:

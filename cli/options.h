@@ -34,6 +34,7 @@ enum option_id {
 	OPTION_API,
 	OPTION_PROTOCOL,
 	OPTION_SCOPE,
+	OPTION_ATTRIBUTE,
 	OPTION_TYPE,
 	OPTION_ID,
 	OPTION_PERSISTENCE,
@@ -80,6 +81,8 @@ enum option_id {
 	OPTION_END
 };
 
+enum { OPTIONS_ATTRIBUTES = 16 /* at most */ };
+
 _Static_assert(OPTION_END <= 64, "a set of options is a uint64_t");
 
 /* The bit of an option in a set: OPTION(SOCKET) | OPTION(TIMEOUT). */
@@ -108,6 +111,7 @@ struct options {
 	const char *api;
 	const char *protocol;
 	const char *scope;
+	const char *attributes[OPTIONS_ATTRIBUTES + 1]; /* NAME=VALUE; NULL behind the last */
 	const char *type;
 	const char *id;
 	const char *persistence;

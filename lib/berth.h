@@ -311,6 +311,76 @@ int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints *
  */
 void berth_lookup_trouble(struct berth_lookup *lookup);
 
+/* ---- sets, on an agent: who serves a path or a name ---- */
+
+struct berth_set; /* a question that is kept, with its answer; berth_set_close() */
+
+/* Zero means any, none or the agent's default. */
+struct berth_set_options {
+	struct berth_endpoint_filter filter;
+	const char *const *attributes; /* NAME=VALUE each, and NULL behind them: all must hold */
+	const char *near;              /* a zone, or "self": the nearest come first */
+	/*
+	 * comma-separated paths below which the same is looked for while too few serve, the best
+	 * first; "none": nowhere; default: [agent] failover, for a path with `near` alone
+	 */
+	const char *failover;
+	/* fewer that serve are too few, and a set that falls below it stays as it was; default 1 */
+	unsigned least;
+};
+
+/* One address of one endpoint of one record. */
+struct berth_member {
+	const struct berth_endpoint *endpoint;
+	const char *host;   /* the name or address to connect to; "" when the address names none */
+	unsigned port;      /* 0: the address names none */
+	unsigned tier;      /* 0 for the nearest */
+	unsigned weight;    /* its share of the traffic; 0: it takes none */
+	const char *health; /* "passing", "warning" or "draining" */
+	const char *zone;   /* "": the record has none */
+	const char *attributes_json; /* of the record: an object */
+};
+
+/* In the order of tiers, then of paths. */
+struct berth_members {
+	const struct berth_member *items;
+	size_t count;
+	bool exists; /* there is such a path or name */
+	struct berth_freshness freshness;
+};
+
+/*
+ * Keeps the set of those who serve `what`: a path, with a slash in front, or a name as DNS has it.
+ * Sends no request yet. `options` may be NULL, and is copied. The set must not outlive its handle.
+ * BERTH_INVALID_PATHNAME.
+ */
+int berth_set_open(struct berth_set **ret_set, struct berth *berth, const char *what,
+	const struct berth_set_options *options, struct berth_failure *failure);
+/* Accepts NULL. */
+void berth_set_close(struct berth_set *set);
+
+/*
+ * The members, kept and renewed as the endpoints of berth_lookup_get() are. *ret_members is
+ * borrowed until the next call on this set. A path or name that does not exist has none.
+ */
+int berth_set_members(struct berth_set *set, const struct berth_members **ret_members,
+	struct berth_failure *failure);
+
+/*
+ * The same, but waits up to `wait_s` seconds (600 at most) for other members than those that were
+ * handed out last. BERTH_TIMEOUT when they stayed the same.
+ */
+int berth_set_next(struct berth_set *set, unsigned wait_s, const struct berth_members **ret_members,
+	struct berth_failure *failure);
+
+/*
+ * One member that has a host and a port, by weight, of the nearest tier that has one; borrowed as
+ * the members are. With the agent's shared memory the call takes a fraction of a microsecond while
+ * nothing changes, allocates nothing and makes no system call. BERTH_NO_RECORD: nobody serves.
+ */
+int berth_pick(struct berth_set *set, const struct berth_member **ret_member,
+	struct berth_failure *failure);
+
 /* ---- watches, on both kinds of handle ---- */
 
 enum berth_event_type {

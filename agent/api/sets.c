@@ -175,6 +175,30 @@ static void release(void *set)
 	set_release(set);
 }
 
+static void write_etag(char out[CACHE_ETAG_BYTES], const struct set *set)
+{
+	snprintf(out, CACHE_ETAG_BYTES, "\"s-%016llx\"", (unsigned long long)set->version);
+}
+
+/* For the next look-up of a reader of the shared map. */
+static void share(const struct asked *asked, const struct set_view *view)
+{
+	char etag[CACHE_ETAG_BYTES];
+	const struct set_key *key = &view->set->question->key;
+	if (!view->lasts || asked->form != SET_JSON || !api_shares(asked->api, asked->request)) {
+		return;
+	}
+	write_etag(etag, view->set);
+	const struct set_text *text = set_text(view->set, SET_JSON);
+	const struct shared_item item = { .cache = view->cache,
+		.source = key->kind == SET_OF_PATH ? SHARED_OF_CHILDREN : SHARED_OF_ANYTHING,
+		.path = key->what,
+		.etag = etag,
+		.value = text->text,
+		.value_len = text->len };
+	api_share(asked->api, asked->request, false, &item);
+}
+
 static struct http_response *response_of(struct asked *asked, struct set *set, int *ret_status)
 {
 	static const char json[] = "application/json";
@@ -199,11 +223,6 @@ static struct http_response *response_of(struct asked *asked, struct set *set, i
 	return response;
 }
 
-static void write_etag(char out[CACHE_ETAG_BYTES], const struct set *set)
-{
-	snprintf(out, CACHE_ETAG_BYTES, "\"s-%016llx\"", (unsigned long long)set->version);
-}
-
 static void answer(struct asked *asked, const struct set_view *view)
 {
 	struct api *api = asked->api;
@@ -211,6 +230,9 @@ static void answer(struct asked *asked, const struct set_view *view)
 	int status;
 	char text[CACHE_ETAG_BYTES];
 	struct http_response *response = response_of(asked, view->set, &status);
+	if (status == 200) {
+		share(asked, view);
+	}
 	write_etag(text, view->set);
 	http_response_etag(response, text);
 	snprintf(text, sizeof(text), "%lld", (long long)((view->age_ms + 999) / 1000));

@@ -439,6 +439,11 @@ void cache_set_touched(
 	cache->touched_context = context;
 }
 
+bool cache_is_settled(const struct cache *cache)
+{
+	return !cache->turn.dirty && cache_turn_rests(&cache->turn);
+}
+
 double cache_change_time_s(const struct cache *cache)
 {
 	return cache->store.change_time_s;

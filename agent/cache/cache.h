@@ -121,6 +121,8 @@ void cache_reserve(struct cache *cache, size_t before, size_t after);
  */
 void cache_set_touched(
 	struct cache *cache, void (*on_touched)(void *context, const char *path), void *context);
+/* Have the observers heard of all that on_touched has? */
+bool cache_is_settled(const struct cache *cache);
 
 /* ---- answers ---- */
 

@@ -12,6 +12,11 @@ void cache_turn_rest(struct cache_turn *turn)
 	ev_prepare_stop(turn->loop, &turn->end);
 }
 
+bool cache_turn_rests(const struct cache_turn *turn)
+{
+	return !ev_is_active(&turn->end) && !timer_runs(&turn->more);
+}
+
 void cache_go_on(struct cache_turn *turn)
 {
 	timer_start(&turn->more, 0);

@@ -42,6 +42,8 @@ void cache_turn_finish(struct cache_turn *turn);
 /* There is work at the end of this turn, and of the next ones until cache_turn_rest(). */
 void cache_turn_wake(struct cache_turn *turn);
 void cache_turn_rest(struct cache_turn *turn);
+/* Is there no work, neither for this turn nor for the next one? */
+bool cache_turn_rests(const struct cache_turn *turn);
 /* There is more to do than this turn should: the next one comes at once. */
 void cache_go_on(struct cache_turn *turn);
 

@@ -349,6 +349,15 @@ void set_evaluate_to_none(struct set_followed *followed)
 	(void)publish(&none, 0);
 }
 
+static bool is_of_own_cache(const struct set_followed *followed)
+{
+	bool own = true;
+	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
+		own = own && LIST_ITEM(at, struct set_place, link)->cache == followed->sets->cache;
+	}
+	return own;
+}
+
 /* Every path that is needed is known. True: there is something to tell. */
 static bool take(struct evaluation *evaluation, size_t used)
 {
@@ -366,6 +375,8 @@ static bool take(struct evaluation *evaluation, size_t used)
 		.serving = serving,
 		.held = held,
 		.missing = followed->failover.blocked ? evaluation->missing : NULL };
+	followed->lasts = replaces && used == 1 && evaluation->nearest_confirmed &&
+		!evaluation->more && is_of_own_cache(followed);
 	bool news = replaces && publish(evaluation, serving);
 	news = news || before.used != now->used || before.serving != now->serving ||
 		before.held != now->held || before.missing != now->missing;
@@ -414,6 +425,7 @@ void set_evaluate(struct set_followed *followed)
 	const struct set_place *refused = followed->refused;
 	const struct set_key *key = &followed->question->key;
 	followed->refused = NULL;
+	followed->lasts = false;
 	followed->round++;
 	size_t used = failover_walk(&followed->failover, key->further_count + 1,
 		key->least > 0 ? key->least : 1, key->hold_ms, now_ms, know, &evaluation);

@@ -58,6 +58,7 @@ struct set_followed {
 	struct set_count counted;
 	unsigned revision;
 	bool stale;
+	bool lasts; /* nothing but a change of the nearest path can make another one */
 	const struct set_place *refused; /* the nearest path is not known because of it */
 };
 

@@ -34,6 +34,9 @@ struct set_view set_look(struct set_user *user, enum set_look how)
 	view.state = verdict == CACHE_UNAVAILABLE ? SET_STALE : SET_READY;
 	view.confirming = verdict == CACHE_WAITING;
 	view.age_ms = view.state == SET_STALE ? set_age_ms(followed, now_ms) : 0;
+	view.lasts = followed->lasts && view.state == SET_READY && !view.confirming &&
+		list_empty(&followed->due) && !timer_runs(&followed->timer) &&
+		cache_is_settled(view.cache);
 	return view;
 }
 

@@ -124,6 +124,11 @@ struct set_view {
 	bool confirming;
 	const struct err *err; /* REFUSED */
 	struct cache *cache;   /* that it was asked of first */
+	/*
+	 * READY, and made of what that cache has below its nearest path alone: it holds until the
+	 * cache touches one of these paths.
+	 */
+	bool lasts;
 };
 
 /* Somebody who follows a set; in the caller's memory. */

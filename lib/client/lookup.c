@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/client/handle.h"
+#include "lib/client/kept.h"
 
 int berth_resolve(struct berth *berth, const char *path, struct berth_answer *ret_record,
 	struct berth_failure *failure)
@@ -90,30 +90,35 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 
 /* ---- resolve once, re-read on trouble ---- */
 
-enum {
-	CATCH_UP_MS = 1000, /* between two questions about a kept answer that is not in memory */
-	CATCH_UP_TIMEOUT_MS = 100
-};
-
-/* An answer that is kept, for "resolve once, re-read on trouble". */
 struct berth_lookup {
-	struct berth *berth;
+	struct kept kept;
 	char *path;
 	char *api;
 	char *protocol;
 	char *scope;
-	struct berth_endpoints kept;
-	bool has_answer;
-	bool trouble;
-	int64_t answered_ms;
-	int64_t asked_ms;           /* when it was read last, or that was tried */
-	struct memory_place memory; /* where the answer is in the agent's memory, if it is there */
+	struct berth_endpoints found;
 };
 
 static bool copy(char **ret, const char *text)
 {
 	*ret = text ? strdup(text) : NULL;
 	return *ret || !text;
+}
+
+static int read_again(void *context, bool past_caches, struct err *err)
+{
+	struct berth_lookup *lookup = context;
+	struct berth *berth = lookup->kept.berth;
+	struct berth_endpoints fresh;
+	struct berth_endpoint_filter filter = { lookup->api, lookup->protocol, lookup->scope };
+	int code = berth->ops->endpoints(berth, lookup->path, &filter, past_caches, &fresh, err);
+	if (code != 0) {
+		return code;
+	}
+	berth_endpoints_finish(&lookup->found);
+	lookup->found = fresh;
+	lookup->kept.freshness = fresh.freshness;
+	return 0;
 }
 
 int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, const char *path,
@@ -132,7 +137,7 @@ int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, c
 		err_set(&err, BERTH_FAILED, "out of memory");
 		return handle_fail(failure, &err);
 	}
-	lookup->berth = berth;
+	lookup->kept = (struct kept){ .berth = berth, .read = read_again, .context = lookup };
 	*ret_lookup = lookup;
 	return 0;
 }
@@ -142,7 +147,7 @@ void berth_lookup_free(struct berth_lookup *lookup)
 	if (!lookup) {
 		return;
 	}
-	berth_endpoints_finish(&lookup->kept);
+	berth_endpoints_finish(&lookup->found);
 	free(lookup->path);
 	free(lookup->api);
 	free(lookup->protocol);
@@ -150,70 +155,19 @@ void berth_lookup_free(struct berth_lookup *lookup)
 	free(lookup);
 }
 
-static int read_again(struct berth_lookup *lookup, struct err *err)
-{
-	struct berth_endpoints fresh;
-	struct berth_endpoint_filter filter = { lookup->api, lookup->protocol, lookup->scope };
-	lookup->asked_ms = clock_monotonic_ms();
-	int code = lookup->berth->ops->endpoints(
-		lookup->berth, lookup->path, &filter, lookup->trouble, &fresh, err);
-	lookup->memory = memory_place(&lookup->berth->memory);
-	if (code != 0) {
-		return code;
-	}
-	berth_endpoints_finish(&lookup->kept);
-	lookup->kept = fresh;
-	lookup->has_answer = true;
-	lookup->trouble = false;
-	lookup->answered_ms = clock_monotonic_ms() - fresh.freshness.age_s * 1000;
-	return 0;
-}
-
-/*
- * The kept answer is not, or no longer, what the agent's memory says: worth a question now and
- * then, which must not take long.
- */
-static void catch_up(struct berth_lookup *lookup)
-{
-	struct berth *berth = lookup->berth;
-	struct err err = ERR_INIT;
-	int timeout_ms = berth->timeout_ms;
-	if (!berth->client || !memory_may_help(&berth->memory) ||
-		(!lookup->memory.map && clock_monotonic_ms() - lookup->asked_ms < CATCH_UP_MS)) {
-		return;
-	}
-	berth->timeout_ms = timeout_ms < CATCH_UP_TIMEOUT_MS ? timeout_ms : CATCH_UP_TIMEOUT_MS;
-	int code = read_again(lookup, &err);
-	if (code == 0 && !lookup->memory.map && memory_is_open(&berth->memory)) {
-		code = read_again(lookup, &err); /* the first has put it into memory */
-	}
-	lookup->kept.freshness.stale = lookup->kept.freshness.stale || code != 0;
-	berth->timeout_ms = timeout_ms;
-}
-
 int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints **ret_endpoints,
 	struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
-	if (memory_unchanged(&lookup->berth->memory, &lookup->memory) && !lookup->trouble) {
-		*ret_endpoints = &lookup->kept;
-		return 0;
+	if (!kept_is_current(&lookup->kept) && kept_renew(&lookup->kept, &err)) {
+		return handle_fail(failure, &err);
 	}
-	if (lookup->has_answer && !lookup->trouble) {
-		catch_up(lookup);
-	}
-	if ((!lookup->has_answer || lookup->trouble) && read_again(lookup, &err) != 0) {
-		if (!lookup->has_answer) {
-			return handle_fail(failure, &err);
-		}
-		lookup->kept.freshness.stale = true;
-	}
-	lookup->kept.freshness.age_s = (long)((clock_monotonic_ms() - lookup->answered_ms) / 1000);
-	*ret_endpoints = &lookup->kept;
+	lookup->found.freshness = lookup->kept.freshness;
+	*ret_endpoints = &lookup->found;
 	return 0;
 }
 
 void berth_lookup_trouble(struct berth_lookup *lookup)
 {
-	lookup->trouble = true;
+	lookup->kept.trouble = true;
 }

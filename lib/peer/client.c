@@ -21,6 +21,7 @@ struct client {
 	int fd; /* -1 while not connected */
 	struct http_reader reader;
 	struct berth_freshness freshness; /* of the last answer, whatever its status was */
+	char tag[BERTH_TAG_BYTES];        /* likewise */
 };
 
 /* How far an attempt came: what is safe to try again depends on it. */
@@ -310,10 +311,10 @@ static void read_freshness(const struct http_reader *reader, struct berth_freshn
 	freshness->stale = cache && strcmp(cache, "STALE") == 0;
 }
 
-static void read_tag(const struct http_reader *reader, struct client_response *response)
+static void read_tag(const struct http_reader *reader, char to[BERTH_TAG_BYTES])
 {
 	const char *tag = http_reader_field(reader, HTTP_FIELD_ETAG);
-	text_printf(response->tag, sizeof(response->tag), "%s", tag ? tag : "");
+	text_printf(to, BERTH_TAG_BYTES, "%s", tag ? tag : "");
 }
 
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
@@ -321,11 +322,13 @@ int client_call(struct client *client, const struct client_request *request, int
 {
 	struct client_response response = { .tag = "" };
 	client->freshness = (struct berth_freshness){ .stale = false };
+	client->tag[0] = '\0';
 	buffer_init(&response.body, CLIENT_BODY_BYTES);
 	int64_t deadline_ms = clock_monotonic_ms() + timeout_ms + (int64_t)request->wait_s * 1000;
 	int code = exchange(client, request, &response.body, deadline_ms, err);
 	if (code == 0) {
 		read_freshness(&client->reader, &client->freshness);
+		read_tag(&client->reader, client->tag);
 	}
 	if (code == 0 && client->reader.status == 304) {
 		code = err_set(err, BERTH_TIMEOUT, "nothing has changed");
@@ -339,7 +342,7 @@ int client_call(struct client *client, const struct client_request *request, int
 		buffer_finish(&response.body);
 		return code;
 	}
-	read_tag(&client->reader, &response);
+	memcpy(response.tag, client->tag, sizeof(response.tag));
 	*ret = response;
 	return 0;
 }
@@ -347,6 +350,11 @@ int client_call(struct client *client, const struct client_request *request, int
 struct berth_freshness client_freshness(const struct client *client)
 {
 	return client->freshness;
+}
+
+const char *client_tag(const struct client *client)
+{
+	return client->tag;
 }
 
 void client_set_fresh(struct client *client)

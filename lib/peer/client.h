@@ -58,6 +58,8 @@ int client_call(struct client *client, const struct client_request *request, int
 void client_response_finish(struct client_response *response);
 /* Of the last call's answer, that of an error too; zero when there was none. */
 struct berth_freshness client_freshness(const struct client *client);
+/* The ETag of that answer; "" without one. */
+const char *client_tag(const struct client *client);
 /* An answer came that no call was needed for: it is fresh. */
 void client_set_fresh(struct client *client);
 

@@ -137,6 +137,10 @@ def main():
                 ("memory", "lookup", "on"),
                 ("kept without asking anybody", "lookup", "off"),
             ])
+            bench.compare("berth_pick(), unchanged", [
+                ("memory", "pick", "on"),
+                ("kept without asking anybody", "pick", "off"),
+            ])
             if MODULE.exists():
                 bench.nss()
         finally:

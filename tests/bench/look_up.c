@@ -4,7 +4,8 @@
  *   look_up SOCKET WHAT on|off SECONDS FILE
  *
  * Asks by libberth, with or without the agent's shared memory, for the paths in the file, one a
- * line, in random order; WHAT is "resolve", or "lookup": one berth_lookup of the first. Prints
+ * line, in random order; WHAT is "resolve", "lookup": one berth_lookup of the first, or "pick":
+ * one of those who serve it. Prints
  * calls a second, and p50 and p99 of a call in nanoseconds, two looks at the clock included.
  */
 #include <stdint.h>
@@ -50,25 +51,36 @@ static void read_paths(const char *file)
 	fclose(stream);
 }
 
-static void call(struct berth *berth, struct berth_lookup *lookup, const char *path)
+static struct berth_lookup *lookup;
+static struct berth_set *set;
+
+static void call(struct berth *berth, const char *path)
 {
 	struct berth_failure failure;
-	struct berth_answer answer;
+	struct berth_answer answer = { .json = NULL };
 	const struct berth_endpoints *found;
-	if (lookup ? berth_lookup_get(lookup, &found, &failure)
-		   : berth_resolve(berth, path, &answer, &failure)) {
+	const struct berth_member *member;
+	int code = lookup ? berth_lookup_get(lookup, &found, &failure)
+		: set     ? berth_pick(set, &member, &failure)
+			  : berth_resolve(berth, path, &answer, &failure);
+	if (code) {
 		fprintf(stderr, "look_up: %s\n", failure.message);
 		exit(1);
 	}
-	if (!lookup) {
-		berth_answer_finish(&answer);
-	}
+	berth_answer_finish(&answer);
+}
+
+static int keep(struct berth *berth, const char *what)
+{
+	return strcmp(what, "lookup") == 0
+		? berth_lookup_create(&lookup, berth, paths[0], NULL, NULL)
+		: strcmp(what, "pick") == 0 ? berth_set_open(&set, berth, paths[0], NULL, NULL)
+					    : 0;
 }
 
 int main(int argc, char **argv)
 {
 	struct berth *berth;
-	struct berth_lookup *lookup = NULL;
 	uint64_t state = (uint64_t)now_ns() | 1;
 	size_t count = 0;
 	if (argc != 6 || berth_open(&berth, argv[1], NULL, NULL) != 0) {
@@ -76,18 +88,17 @@ int main(int argc, char **argv)
 	}
 	read_paths(argv[5]);
 	berth_set_shared(berth, strcmp(argv[3], "on") == 0);
-	if (strcmp(argv[2], "lookup") == 0 &&
-		berth_lookup_create(&lookup, berth, paths[0], NULL, NULL) != 0) {
-		return 2;
-	}
 	/* The map grows meanwhile. */
 	for (size_t i = 0; i < WARM_ROUNDS * path_count; i++) {
-		call(berth, NULL, paths[i % path_count]);
+		call(berth, paths[i % path_count]);
 	}
-	if (lookup) {
-		call(berth, lookup, NULL);
+	if (keep(berth, argv[2])) {
+		return 2;
+	}
+	if (lookup || set) {
+		call(berth, NULL);
 		nanosleep(&(struct timespec){ 1, 100000000 }, NULL); /* for its next question */
-		call(berth, lookup, NULL);
+		call(berth, NULL);
 	}
 	uint64_t end = now_ns() + (uint64_t)(strtod(argv[4], NULL) * 1e9);
 	uint64_t begin = now_ns();
@@ -98,7 +109,7 @@ int main(int argc, char **argv)
 		state ^= state << 17;
 		const char *path = paths[state % path_count];
 		before = now_ns();
-		call(berth, lookup, path);
+		call(berth, path);
 		uint64_t after = now_ns();
 		samples[count++ % SAMPLES] = (uint32_t)(after - before);
 	}
@@ -107,6 +118,7 @@ int main(int argc, char **argv)
 	printf("%.0f %u %u\n", (double)count / (double)(now_ns() - begin) * 1e9, samples[kept / 2],
 		samples[kept * 99 / 100]);
 	berth_lookup_free(lookup);
+	berth_set_close(set);
 	berth_close(berth);
 	return 0;
 }

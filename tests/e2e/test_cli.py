@@ -21,7 +21,7 @@ from berth import BUILD, PATIENCE, Agent, AgentTest, berth, exists, wait_until
 from rights import require
 
 VERBS = (
-    "resolve ls records endpoints stat exists find watch wait bind mknode rm purge "
+    "resolve ls records endpoints pick stat exists find watch wait bind mknode rm purge "
     "status checks history ready live drain undrain undamp reload run-check report supply withdraw "
     "help version completion"
 ).split()

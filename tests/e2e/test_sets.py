@@ -1,9 +1,10 @@
 """GET /v1/set: who serves a path or a name, in order, with what every form has; as a stream; what
 stays while fewer than enough are there."""
 
+import json
 import unittest
 
-from berth import AgentTest, wait_until
+from berth import AgentTest, berth, wait_until
 from outputs import record
 from streams import NDJSON, Stream
 from zookeeper import ZooKeeper
@@ -125,6 +126,30 @@ class Sets(AgentTest):
             stream.event()
         answer = self.set(WEB, If_None_Match=etag, Prefer="wait=60")
         self.assertEqual(answer.json["members"][0]["port"], 11)
+
+    def test_the_shell_picks_one_and_filters_by_attributes(self):
+        def run(*arguments):
+            return berth("--socket", self.asked.socket, *arguments)
+
+        for arguments, port in ((["--attribute", "track=canary", WEB], 2),
+                (["--protocol", "sql", "prod.web.joe"], 3), (["--near", "self", WEB], 2),
+                (["prod.web.joe.berth", "--attribute", "weight=3", "--attribute",
+                    "track=canary"], 2)):
+            self.assertEqual(run("pick", *arguments).stdout, f"10.0.0.1:{port}\n", arguments)
+        self.assertEqual(json.loads(run("pick", "--json", f"{FAR}{WEB}").stdout), {
+            "path": f"{FAR}{WEB}/f1", "host": "10.0.0.1", "port": 4, "tier": 0, "weight": 1,
+            "health": "passing", "attributes": {"yarn:persistence": "permanent"}})
+        self.assertEqual(run("endpoints", "--plain", "--attribute", "track=canary", WEB).stdout,
+            "10.0.0.1:2\n")
+        for status, words, *arguments in ((3, "nobody serves", "pick", "/absent"),
+                (3, "nobody serves", "pick", "--attribute", "track=none", WEB),
+                (3, "no node at /absent", "endpoints", "--attribute", "a=b", "/absent"),
+                (3, "no endpoint matches", "endpoints", "--attribute", "a=b", WEB),
+                (2, "NAME=VALUE", "pick", "--attribute", "track", WEB),
+                (1, "neither a path nor a name", "pick", "a b")):
+            result = run(*arguments)
+            self.assertIn(words, result.stderr, arguments)
+            self.assertEqual(result.returncode, status, arguments)
 
     def test_a_reload_does_not_hold_what_is_followed(self):
         with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:

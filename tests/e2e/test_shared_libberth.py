@@ -87,14 +87,15 @@ class SharedLibberth(InstallTest):
         agent = self.start()
         trace = self.folder / "trace"
         client = self.client(agent, "strace", "-f", "-o", trace, ASAN_OPTIONS="detect_leaks=0")
-        for word, what in (("resolve", DB), ("lookup", DB), ("name", NAME), ("exists", DB)):
+        for word, what in (("resolve", DB), ("lookup", DB), ("name", NAME), ("exists", DB),
+                ("pick", DB)):
             self.fill(agent, client, f"{word} 4 {what}")
             client.tell(f"{word} {HITS} {what}")
         self.assertEqual(client.end(), 0)
         lines = trace.read_text().splitlines()
         begins = [number for number, line in enumerate(lines)
             if f'write(2, "begin {HITS}\\n"' in line]
-        self.assertEqual(len(begins), 4)
+        self.assertEqual(len(begins), 5)
         for begin in begins:
             self.assertIn('write(2, "end', lines[begin + 1])
 
@@ -148,6 +149,57 @@ class SharedLibberth(InstallTest):
             self.put(DB, service_record("h1", port))
             wait_until(lambda port=port: f"h1:{port}" in client.tell(f"lookup 1 {DB}"),
                 "it has the new address")
+
+    def picked(self, client, what=DB, count=1):
+        code, *picks = client.tell(f"pick {count} {what}").split()
+        self.assertEqual(code, "0")
+        return {int(port): int(times) for port, _, times in
+            (pick.partition("=") for pick in picks)}
+
+    def test_a_pick_is_by_weight_in_the_nearest_tier_that_serves(self):
+        agent = self.agent(agent={"zone": "eu/a"}).start()
+        for port, zone, weight in ((1, "eu/a", 0), (2, "eu/b", 3), (3, "eu/b", 1), (4, "us", 9)):
+            self.put(f"{DB}/c{port}", service_record("h1", port,
+                **{"berth:zone": zone, "weight": weight}))
+        client = self.client(agent)
+        picks = self.picked(client, count=4000)
+        self.assertEqual(set(picks), {2, 3})
+        self.assertTrue(800 < picks[3] < 1200, picks)
+        self.remove(f"{DB}/c2")
+        self.remove(f"{DB}/c3")
+        wait_until(lambda: set(self.picked(client, count=20)) == {4}, "the next tier is picked")
+        self.remove(f"{DB}/c4")
+        wait_until(lambda: client.tell(f"pick 1 {DB}").startswith("-5 nobody serves"),
+            "who takes no traffic is never picked")
+
+    def test_a_pick_is_never_older_than_what_the_client_heard(self):
+        agent = self.start("60s")
+        for what in (DB, NAME):
+            client = self.client(agent)
+            self.fill(agent, client, f"resolve 4 {DB}")
+            with Stream(agent.socket, f"/v1/watch{DB}", NDJSON) as stream:
+                stream.next()
+
+                def follows(port):
+                    self.put(DB, service_record("h1", port))
+                    stream.until(lambda event: event["type"] == "UPDATED" and
+                        f'"{port}"' in str(event).replace("'", '"'))
+                    return self.picked(client, what, 3) == {port: 3}
+
+                wait_until(lambda: follows(100) and follows(101), "the set is in memory")
+                for port in range(2, 2 + amount(50)):
+                    self.assertTrue(follows(port), port)
+
+    def test_a_set_waits_for_its_next_members(self):
+        agent = self.start()
+        client = self.client(agent)
+        self.assertEqual(client.tell(f"next 0 {DB}/x"), "0")
+        self.assertEqual(client.tell(f"next 1 {DB}/x"), "-12 nothing has changed")
+        client.process.stdin.write(f"next 60 {DB}/x\n")
+        client.process.stdin.flush()
+        self.put(f"{DB}/x", service_record("h2", 7))
+        self.assertEqual(client.process.stdout.readline(), "0 h2:7\n")
+        self.assertEqual(self.picked(client, f"{DB}/x"), {7: 1})
 
     def test_a_client_that_hears_of_a_change_never_reads_the_older_answer(self):
         agent = self.start()

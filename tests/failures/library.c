@@ -162,6 +162,23 @@ static int keep_lookup(struct stage *stage)
 	return code;
 }
 
+static int keep_set(struct stage *stage)
+{
+	struct berth_set *set;
+	const struct berth_members *members;
+	const struct berth_member *member;
+	const struct berth_set_options options = { .near = "self" };
+	int code = berth_set_open(&set, stage->berth, NODE, &options, &stage->failure);
+	if (code) {
+		return code;
+	}
+	code = berth_set_members(set, &members, &stage->failure);
+	code = code ? code : berth_pick(set, &member, &stage->failure);
+	code = checked(code, code || members->count == 1);
+	berth_set_close(set);
+	return code;
+}
+
 struct begun {
 	bool done;
 	bool right; /* the snapshot holds the record */
@@ -305,7 +322,7 @@ struct step {
 #define LOOKUPS                                                                                    \
 	{ "resolve", resolve }, { "list", list }, { "records", records },                          \
 		{ "endpoints", endpoints }, { "stat", stat_node }, { "exists", exists },           \
-		{ "find", find }, { "lookup", keep_lookup },                                       \
+		{ "find", find }, { "lookup", keep_lookup }, { "set", keep_set },                  \
 	{                                                                                          \
 		"watch", watch                                                                     \
 	}

@@ -5,6 +5,8 @@
  *   lookup N PATH     the same of one berth_lookup, by the address of its first endpoint
  *   name N NAME       all that DNS says
  *   exists N PATH     1, 0 or a code
+ *   pick N WHAT       one of those who serve it, near self: how often each was picked
+ *   next N WHAT       other members of what was picked from, within N seconds: "0 HOST:PORT …"
  *   shared on|off
  *
  * Around the calls it writes "begin" and "end" to stderr, for a tracer.
@@ -69,6 +71,58 @@ static void keep(struct berth *berth, long count, const char *path)
 		found && found->count ? found->items[0].address : "none");
 }
 
+enum { PICKS = 64 };
+
+static struct berth_set *set;
+
+static int open_set(struct berth *berth, const char *what, struct berth_failure *failure)
+{
+	const struct berth_set_options options = { .near = "self" };
+	return set ? 0 : berth_set_open(&set, berth, what, &options, failure);
+}
+
+static void pick(struct berth *berth, long count, const char *what)
+{
+	unsigned ports[PICKS];
+	long picks[PICKS] = { 0 };
+	size_t known = 0;
+	struct berth_failure failure;
+	const struct berth_member *member = NULL;
+	int code = open_set(berth, what, &failure);
+	mark("begin", count);
+	for (long i = 0; code == 0 && i < count; i++) {
+		size_t at = 0;
+		code = berth_pick(set, &member, &failure);
+		while (code == 0 && at < known && ports[at] != member->port) {
+			at++;
+		}
+		if (code == 0 && at < PICKS) {
+			ports[at] = member->port;
+			picks[at]++;
+			known += at == known;
+		}
+	}
+	mark("end", count);
+	printf("%d", code);
+	for (size_t i = 0; i < known; i++) {
+		printf(" %u=%ld", ports[i], picks[i]);
+	}
+	printf("%s%s\n", code ? " " : "", code ? failure.message : "");
+}
+
+static void next(struct berth *berth, long seconds, const char *what)
+{
+	struct berth_failure failure;
+	const struct berth_members *members = NULL;
+	int code = open_set(berth, what, &failure);
+	code = code ? code : berth_set_next(set, (unsigned)seconds, &members, &failure);
+	printf("%d", code);
+	for (size_t i = 0; code == 0 && i < members->count; i++) {
+		printf(" %s:%u", members->items[i].host, members->items[i].port);
+	}
+	printf("%s%s\n", code ? " " : "", code ? failure.message : "");
+}
+
 static void exists(struct berth *berth, long count, const char *path)
 {
 	int there = 0;
@@ -101,12 +155,17 @@ int main(int argc, char **argv)
 			keep(berth, count, what);
 		} else if (strcmp(word, "exists") == 0) {
 			exists(berth, count, what);
+		} else if (strcmp(word, "pick") == 0) {
+			pick(berth, count, what);
+		} else if (strcmp(word, "next") == 0) {
+			next(berth, count, what);
 		} else {
 			look_up(berth, word, count, what);
 		}
 		fflush(stdout);
 	}
 	berth_lookup_free(kept);
+	berth_set_close(set);
 	berth_close(berth);
 	return 0;
 }
