@@ -1,10 +1,10 @@
 #include "agent/bridge/account.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/by_text.h"
 #include "lib/base/text.h"
 
 enum { WHY_BYTES = 512 };
@@ -16,19 +16,12 @@ void bridge_accounts_init(struct bridge_accounts *accounts,
 		.lines = LOG_RATE_OF_ALL, .on_event = on_event, .context = context
 	};
 	list_init(&accounts->all);
-	accounts->by_container = allocated(json_object());
-}
-
-void bridge_accounts_finish(struct bridge_accounts *accounts)
-{
-	json_decref(accounts->by_container);
 }
 
 struct bridge_account *bridge_accounts_find(
 	const struct bridge_accounts *accounts, const char *container)
 {
-	json_int_t address = json_integer_value(json_object_get(accounts->by_container, container));
-	return (struct bridge_account *)(uintptr_t)address;
+	return by_text_find(&accounts->by_container, container);
 }
 
 struct bridge_account *bridge_accounts_refer(
@@ -44,8 +37,7 @@ struct bridge_account *bridge_accounts_refer(
 		list_init(&account->posts);
 		list_init(&account->parents);
 		list_append(&accounts->all, &account->link);
-		json_object_set_new(accounts->by_container, container,
-			allocated(json_integer((json_int_t)(uintptr_t)account)));
+		by_text_add(&accounts->by_container, account);
 	}
 	account->references++;
 	return account;
@@ -79,7 +71,7 @@ void bridge_accounts_release(struct bridge_accounts *accounts, struct bridge_acc
 		return;
 	}
 	list_remove(&account->link);
-	json_object_del(accounts->by_container, account->container);
+	by_text_remove(&accounts->by_container, account);
 	free(account->container);
 	free(account->name);
 	free(account);

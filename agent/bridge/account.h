@@ -6,7 +6,6 @@
 #ifndef AGENT_BRIDGE_ACCOUNT_H
 #define AGENT_BRIDGE_ACCOUNT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -14,9 +13,9 @@
 #include "lib/program/log_rate.h"
 
 struct bridge_account {
-	struct list link;
 	char *container; /* its key, also in the book: a directory's name, or SOURCE/ID */
-	char *name;      /* for people: SOURCE/NAME */
+	struct list link;
+	char *name; /* for people: SOURCE/NAME */
 	size_t references;
 	struct list posts; /* in the order in which they were made */
 	size_t post_count;
@@ -38,7 +37,7 @@ struct bridge_event {
 
 struct bridge_accounts {
 	struct list all;
-	json_t *by_container; /* name -> the account's address */
+	void *by_container; /* by_text.h */
 	struct log_rate lines;
 	void (*on_event)(void *context, const struct bridge_event *event);
 	void *context;
@@ -46,8 +45,6 @@ struct bridge_accounts {
 
 void bridge_accounts_init(struct bridge_accounts *accounts,
 	void (*on_event)(void *context, const struct bridge_event *event), void *context);
-/* Once nobody refers to an account. */
-void bridge_accounts_finish(struct bridge_accounts *accounts);
 
 /* NULL: it has none. Borrowed. */
 struct bridge_account *bridge_accounts_find(

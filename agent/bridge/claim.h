@@ -50,8 +50,8 @@ struct bridge_version {
 };
 
 struct bridge_claim {
-	struct list link;
 	char *path;
+	struct list link;
 	enum bridge_claim_state state;
 	char *why;    /* NULL: "" */
 	double since; /* wall clock */

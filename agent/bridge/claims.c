@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/by_text.h"
 #include "agent/bridge/policy.h"
 #include "lib/base/clock.h"
 #include "lib/base/quote.h"
@@ -15,7 +16,6 @@ void bridge_claims_init(
 {
 	*claims = (struct bridge_claims){ .publish = publish,
 		.account = bridge_accounts_refer(bridge_publish_accounts(publish), container),
-		.by_path = allocated(json_object()),
 		.tokens_at_ms = clock_monotonic_ms() };
 	list_init(&claims->all);
 }
@@ -26,7 +26,6 @@ void bridge_claims_finish(struct bridge_claims *claims)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
 		bridge_claims_drop(claims, LIST_ITEM(claims->all.next, struct bridge_claim, link));
 	}
-	json_decref(claims->by_path);
 	bridge_accounts_release(bridge_publish_accounts(claims->publish), claims->account);
 }
 
@@ -44,8 +43,7 @@ void bridge_claims_set_policy(struct bridge_claims *claims, const struct config_
 
 struct bridge_claim *bridge_claims_find(const struct bridge_claims *claims, const char *path)
 {
-	json_int_t address = json_integer_value(json_object_get(claims->by_path, path));
-	return (struct bridge_claim *)(uintptr_t)address;
+	return by_text_find(&claims->by_path, path);
 }
 
 struct bridge_claim *bridge_claims_add(struct bridge_claims *claims, const char *path)
@@ -60,8 +58,7 @@ struct bridge_claim *bridge_claims_add(struct bridge_claims *claims, const char 
 		return NULL;
 	}
 	claim = bridge_claim_create(path);
-	json_object_set_new(
-		claims->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)claim)));
+	by_text_add(&claims->by_path, claim);
 	list_append(&claims->all, &claim->link);
 	claims->count++;
 	return claim;
@@ -75,7 +72,7 @@ void bridge_claims_release(
 
 void bridge_claims_drop(struct bridge_claims *claims, struct bridge_claim *claim)
 {
-	json_object_del(claims->by_path, claim->path);
+	by_text_remove(&claims->by_path, claim);
 	claims->count--;
 	bridge_claim_free(claim);
 }

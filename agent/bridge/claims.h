@@ -22,7 +22,7 @@ struct bridge_claims {
 	struct bridge_account *account;
 	const struct config_container *policy; /* borrowed; NULL: nothing is allowed */
 	struct list all;                       /* in the order in which they were found */
-	json_t *by_path;                       /* path -> the claim's address */
+	void *by_path;                         /* by_text.h */
 	size_t count;
 	size_t more;   /* records that were not taken up */
 	double tokens; /* writes */

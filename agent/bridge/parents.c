@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/by_text.h"
 #include "agent/base/timer.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
@@ -11,11 +12,11 @@
 enum { AGAIN_MS = 1000, MOST_REQUESTS = 64 };
 
 struct parent {
+	char *path;
 	struct list link; /* account->parents */
 	struct list due;  /* parents->due; or on no list */
 	struct bridge_parents *parents;
 	struct bridge_account *account;
-	char *path;
 	uint64_t node_id;
 	struct registry_request *request;
 	bool again; /* something below it has gone since it was asked */
@@ -25,7 +26,7 @@ struct bridge_parents {
 	struct registry *registry;
 	struct bridge_book *book;
 	struct bridge_accounts *accounts;
-	json_t *by_path; /* path -> the parent's address */
+	void *by_path; /* by_text.h */
 	struct list due;
 	size_t requests;
 	struct timer again;
@@ -35,8 +36,7 @@ struct bridge_parents {
 
 static struct parent *find(const struct bridge_parents *parents, const char *path)
 {
-	json_int_t address = json_integer_value(json_object_get(parents->by_path, path));
-	return (struct parent *)(uintptr_t)address;
+	return by_text_find(&parents->by_path, path);
 }
 
 static struct parent *add(
@@ -49,8 +49,7 @@ static struct parent *add(
 	parent->node_id = node_id;
 	list_init(&parent->due);
 	list_append(&parent->account->parents, &parent->link);
-	json_object_set_new(
-		parents->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)parent)));
+	by_text_add(&parents->by_path, parent);
 	return parent;
 }
 
@@ -61,7 +60,7 @@ static void free_parent(struct parent *parent)
 		parents->requests--;
 		registry_cancel(parents->registry, parent->request);
 	}
-	json_object_del(parents->by_path, parent->path);
+	by_text_remove(&parents->by_path, parent);
 	list_remove(&parent->link);
 	list_remove(&parent->due);
 	bridge_accounts_release(parents->accounts, parent->account);
@@ -201,7 +200,6 @@ struct bridge_parents *bridge_parents_create(struct ev_loop *loop, struct regist
 	parents->registry = registry;
 	parents->book = book;
 	parents->accounts = accounts;
-	parents->by_path = allocated(json_object());
 	parents->on_change = on_change;
 	parents->context = context;
 	list_init(&parents->due);
@@ -222,14 +220,10 @@ void bridge_parents_destroy(struct bridge_parents *parents)
 	if (!parents) {
 		return;
 	}
-	const char *path;
-	json_t *address;
-	void *next;
-	json_object_foreach_safe (parents->by_path, next, path, address) {
-		free_parent(find(parents, path));
+	while (parents->by_path) {
+		free_parent(by_text_any(&parents->by_path));
 	}
 	timer_stop(&parents->again);
-	json_decref(parents->by_path);
 	free(parents);
 }
 

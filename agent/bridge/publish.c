@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/by_text.h"
 #include "agent/base/holder.h"
 #include "agent/bridge/account.h"
 #include "agent/bridge/parents.h"
@@ -19,12 +20,12 @@ enum { PARENTS = 32, PARENTS_PER_RECORD = 4 };
 enum post_state { POST_INHERITED, POST_HELD, POST_LEAVING };
 
 struct post {
+	const char *path; /* its announcement's */
 	struct list link;
 	struct list own; /* account->posts */
 	struct bridge_publish *publish;
 	struct bridge_account *account;
 	enum post_state state;
-	char *path;
 	size_t bytes;         /* of the record */
 	const char *reported; /* the state that people know of */
 	struct announce *announce;
@@ -35,15 +36,14 @@ struct bridge_publish {
 	struct bridge_accounts accounts;
 	struct bridge_parents *parents;
 	struct list posts;
-	json_t *by_path; /* path -> the post's address */
+	void *by_path; /* by_text.h */
 };
 
 /* ---- posts ---- */
 
 static struct post *find(const struct bridge_publish *publish, const char *path)
 {
-	json_int_t address = json_integer_value(json_object_get(publish->by_path, path));
-	return (struct post *)(uintptr_t)address;
+	return by_text_find(&publish->by_path, path);
 }
 
 /* The state for people; NULL: one on the way, or while the registry is away. */
@@ -114,12 +114,9 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 	post->account = bridge_accounts_refer(&publish->accounts, container);
 	post->account->post_count++;
 	post->state = state;
-	post->path = allocate_text(path);
 	post->reported = state == POST_INHERITED ? "registered" : "absent";
 	list_append(&publish->posts, &post->link);
 	list_append(&post->account->posts, &post->own);
-	json_object_set_new(
-		publish->by_path, path, allocated(json_integer((json_int_t)(uintptr_t)post)));
 	const struct announce_options options = {
 		.type = DIALECT_YARN,
 		.kind = DIALECT_NODE_EPHEMERAL,
@@ -134,6 +131,8 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 	};
 	post->announce = announce_create(
 		publish->environment.loop, publish->environment.registry, &options);
+	post->path = announce_path(post->announce);
+	by_text_add(&publish->by_path, post);
 	return post;
 }
 
@@ -156,11 +155,10 @@ static void free_post(struct post *post)
 	set_state(post, POST_HELD);
 	list_remove(&post->link);
 	list_remove(&post->own);
-	json_object_del(post->publish->by_path, post->path);
+	by_text_remove(&post->publish->by_path, post);
 	announce_destroy(post->announce);
 	post->account->post_count--;
 	bridge_accounts_release(&post->publish->accounts, post->account);
-	free(post->path);
 	free(post);
 }
 
@@ -180,7 +178,6 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 {
 	struct bridge_publish *publish = allocate_zeroed(1, sizeof(*publish));
 	publish->environment = *environment;
-	publish->by_path = allocated(json_object());
 	list_init(&publish->posts);
 	bridge_accounts_init(&publish->accounts, environment->on_event, environment->context);
 	publish->parents = bridge_parents_create(environment->loop, environment->registry,
@@ -207,8 +204,6 @@ void bridge_publish_destroy(struct bridge_publish *publish)
 		free_post(LIST_ITEM(publish->posts.next, struct post, link));
 	}
 	bridge_parents_destroy(publish->parents);
-	bridge_accounts_finish(&publish->accounts);
-	json_decref(publish->by_path);
 	free(publish);
 }
 
@@ -326,7 +321,7 @@ int bridge_publish_claim(struct bridge_publish *publish, const struct config_con
 	size_t marked_len = len;
 	char *marked = mark_record(environment->holder, path, data, len, &marked_len);
 	const struct dialect_node node = {
-		.path = post->path,
+		.path = (char *)(uintptr_t)post->path,
 		.data = marked ? marked : (char *)(uintptr_t)data,
 		.len = marked_len,
 		.kind = DIALECT_NODE_EPHEMERAL,
