@@ -58,8 +58,7 @@ struct announce *announce_create(
 	read_persistent(announce, options->persistent);
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
-	allocate_kept(&announce->registry_why, "the registry has not answered yet");
-	allocate_kept(&announce->why, announce->registry_why);
+	allocate_kept(&announce->why, announce_registry_why(announce));
 	timer_init(&announce->pause, loop, "pause of an announcement", announce_on_pause_over,
 		announce);
 	announce->path = allocate_text(options->path);
@@ -83,7 +82,7 @@ void announce_destroy(struct announce *announce)
 	announce_seen_finish(&announce->seen);
 	announce_forget_leaving(announce);
 	free(announce->leaving);
-	free(announce->at);
+	announce_drop_place(announce);
 	free(announce->sent);
 	free(announce->predecessor_sent);
 	free(announce->path);
@@ -123,6 +122,7 @@ void announce_on_registry_state(
 {
 	if (state == REGISTRY_CONNECTED) {
 		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
+		allocate_kept(&announce->registry_why, "");
 		if (!announce->watch || announce_expects_no_node(announce)) {
 			announce_reconcile(announce);
 		}

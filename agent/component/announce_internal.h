@@ -18,7 +18,8 @@ struct announce {
 	struct registry *registry;
 	struct announce_options options;
 	char *path; /* of a sequential node: all but its digits */
-	char *at;   /* where the node is; NULL: a sequential node that is not there, or not found */
+	/* where the node is, or `path` itself; NULL: a sequential one that is not there, or not found */
+	char *at;
 	struct own_search *search; /* for the node's number */
 	bool may_be_lost;          /* a sequential node of ours may be there under any number */
 	char **leaving;            /* nodes of ours that another one has replaced */
@@ -42,7 +43,7 @@ struct announce {
 
 	enum announce_state state;
 	char *why;
-	char *registry_why; /* why it does not answer */
+	char *registry_why; /* why it does not answer; NULL: it does, or has not been asked */
 	double since;
 
 	struct registry_watch *watch;
@@ -68,6 +69,8 @@ void announce_set_state(struct announce *announce, enum announce_state state, co
 void announce_stay_in_state(struct announce *announce, enum announce_state state, const char *why);
 void announce_set_failed(struct announce *announce, const struct err *err);
 
+const char *announce_registry_why(const struct announce *announce);
+
 /* reconcile.c: compares the wish with the node, and makes the next write. */
 void announce_reconcile(struct announce *announce);
 void announce_wait_for_registry(struct announce *announce);
@@ -80,6 +83,8 @@ bool announce_expects_no_node(const struct announce *announce);
 bool announce_is_untouched(const struct announce *announce);
 /* The node is at `path` from now on; NULL: a sequential one is nowhere. */
 void announce_set_place(struct announce *announce, const char *path);
+/* It is nowhere; the watch is the caller's. */
+void announce_drop_place(struct announce *announce);
 /* A sequential node has gone, or its number is unknown. */
 void announce_forget_place(struct announce *announce);
 void announce_forget_node(struct announce *announce, enum announce_node node);

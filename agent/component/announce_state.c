@@ -62,6 +62,12 @@ void announce_set_failed(struct announce *announce, const struct err *err)
 	announce_set_state(announce, ANNOUNCE_FAILED, why);
 }
 
+const char *announce_registry_why(const struct announce *announce)
+{
+	return announce->registry_why ? announce->registry_why
+				      : "the registry has not answered yet";
+}
+
 /* ---- questions ---- */
 
 const char *announce_path(const struct announce *announce)

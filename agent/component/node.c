@@ -1,5 +1,6 @@
 #include "agent/component/node.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,18 @@
 
 /* ---- data ---- */
 
+static void drop_bytes(struct announce_data *data)
+{
+	if (data->value) {
+		registry_value_release(data->value);
+	} else {
+		free((char *)(uintptr_t)data->bytes);
+	}
+}
+
 static void finish_data(struct announce_data *data)
 {
-	free(data->bytes);
+	drop_bytes(data);
 	record_free(data->record);
 	*data = (struct announce_data){ .bytes = NULL };
 }
@@ -23,16 +33,24 @@ static bool is_data(const struct announce_data *data, const char *bytes, size_t 
 }
 
 /* True when they are others than before. */
-static bool set_data(struct announce_data *data, const char *bytes, size_t len)
+static bool set_data(struct announce_data *data, const char *bytes, size_t len,
+	const struct registry_value *value)
 {
-	if (is_data(data, bytes, len)) {
+	bool same = is_data(data, bytes, len);
+	if (same && (!value || value == data->value)) {
 		return false;
 	}
-	char *copy = allocate_bytes(bytes, len);
-	finish_data(data);
-	data->bytes = copy;
+	const char *kept = value ? bytes : allocate_bytes(bytes, len);
+	registry_value_hold(value);
+	if (same) {
+		drop_bytes(data);
+	} else {
+		finish_data(data);
+	}
+	data->value = value;
+	data->bytes = kept;
 	data->len = len;
-	return true;
+	return !same;
 }
 
 static void read_record(struct announce_data *data)
@@ -65,7 +83,7 @@ bool announce_wanted_set(struct announce_wanted *wanted, const struct dialect_no
 	wanted->kind = node->kind;
 	wanted->change = node->change;
 	wanted->container_parents = node->container_parents;
-	bool changed = set_data(&wanted->data, node->data, node->len);
+	bool changed = set_data(&wanted->data, node->data, node->len, NULL);
 	if (changed) {
 		wanted->has_id = names_instance(wanted);
 	}
@@ -105,9 +123,10 @@ static enum announce_node node_of(enum dialect_type type, const char *data, size
 }
 
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
-	const struct registry_stat *stat, const char *data, size_t len)
+	const struct registry_stat *stat, const char *data, size_t len,
+	const struct registry_value *value)
 {
-	if (set_data(&seen->data, data, len)) {
+	if (set_data(&seen->data, data, len, data ? value : NULL)) {
 		seen->kind = node_of(type, data, len);
 	}
 	seen->node = seen->kind;
@@ -115,6 +134,14 @@ void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 }
 
 /* ---- both ---- */
+
+void announce_share_data(struct announce_wanted *wanted, const struct announce_seen *seen)
+{
+	const struct announce_data *there = &seen->data;
+	if (there->value && is_data(&wanted->data, there->bytes, there->len)) {
+		(void)set_data(&wanted->data, there->bytes, there->len, there->value);
+	}
+}
 
 static const char *mark_of(const struct announce_data *data)
 {

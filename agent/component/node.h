@@ -11,10 +11,15 @@
 #include "agent/component/decision.h"
 #include "lib/dialect/dialect.h"
 #include "lib/registry/registry.h"
+#include "lib/registry/value.h"
 
-/* Data of a node, and the record in them, which is read once, and only for a comparison. */
+/*
+ * Data of a node, and the record in them, which is read once, and only for a comparison. What the
+ * registry holds already, and mostly it is what is wanted, is not copied.
+ */
 struct announce_data {
-	char *bytes; /* NULL: there were none yet */
+	const struct registry_value *value; /* which has the bytes; NULL: they are its own */
+	const char *bytes;                  /* NULL: there were none yet */
 	size_t len;
 	bool is_read;
 	int code; /* of record_decode() */
@@ -49,8 +54,12 @@ struct announce_seen {
 /* The node is no longer known (UNKNOWN), or absent (ABSENT). */
 void announce_seen_forget(struct announce_seen *seen, enum announce_node node);
 void announce_seen_finish(struct announce_seen *seen);
+/* `value`: that of a watch, which has the data, or NULL. */
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
-	const struct registry_stat *stat, const char *data, size_t len);
+	const struct registry_stat *stat, const char *data, size_t len,
+	const struct registry_value *value);
+/* One copy is enough where both are the same. */
+void announce_share_data(struct announce_wanted *wanted, const struct announce_seen *seen);
 
 /* The writer of the record, by its mark; UNMARKED for a node of another scheme. */
 enum announce_proof announce_proof_of(struct announce_wanted *wanted, struct announce_seen *seen);

@@ -82,10 +82,12 @@ void announce_forget_node(struct announce *announce, enum announce_node node)
 	announce_seen_forget(&announce->seen, node);
 }
 
-static void remember_node(
-	struct announce *announce, const struct registry_stat *stat, const char *data, size_t len)
+/* `value`: as announce_seen_set(). */
+static void remember_node(struct announce *announce, const struct registry_stat *stat,
+	const char *data, size_t len, const struct registry_value *value)
 {
-	announce_seen_set(&announce->seen, announce->wanted.type, stat, data, len);
+	announce_seen_set(&announce->seen, announce->wanted.type, stat, data, len, value);
+	announce_share_data(&announce->wanted, &announce->seen);
 }
 
 bool announce_is_sequential(const struct announce *announce)
@@ -95,15 +97,24 @@ bool announce_is_sequential(const struct announce *announce)
 
 static void on_node(void *context, const struct registry_result *result);
 
+void announce_drop_place(struct announce *announce)
+{
+	if (announce->at != announce->path) {
+		free(announce->at);
+	}
+	announce->at = NULL;
+}
+
 void announce_set_place(struct announce *announce, const char *path)
 {
-	char *copy = path ? allocate_text(path) : NULL;
+	bool lasts = path && path == announce->path; /* of all but sequential nodes */
+	char *at = lasts ? announce->path : path ? allocate_text(path) : NULL;
 	registry_unwatch(announce->watch);
-	free(announce->at);
-	announce->at = copy;
-	announce->watch = copy ? allocated(registry_watch(announce->registry, copy,
-					 REGISTRY_WATCH_DATA, on_node, announce))
-			       : NULL;
+	announce_drop_place(announce);
+	announce->at = at;
+	announce->watch = at ? allocated(registry_watch(announce->registry, at, REGISTRY_WATCH_DATA,
+				       on_node, announce))
+			     : NULL;
 }
 
 static void add_leaving(struct announce *announce, const char *path)
@@ -239,7 +250,7 @@ static void removed(struct announce *announce, const struct registry_result *res
 	}
 	announce->ours = result->stat;
 	announce->childless = false;
-	remember_node(announce, &result->stat, "", 0);
+	remember_node(announce, &result->stat, "", 0, NULL);
 	if (!announce->children) {
 		announce->children = allocated(registry_watch(announce->registry, announce->at,
 			REGISTRY_WATCH_CHILDREN, on_children, announce));
@@ -269,7 +280,7 @@ static void on_written(void *context, const struct registry_result *result)
 	} else {
 		announce->was_ours = true;
 		announce->ours = result->stat;
-		remember_node(announce, &result->stat, announce->sent, announce->sent_len);
+		remember_node(announce, &result->stat, announce->sent, announce->sent_len, NULL);
 		forget_sent(announce);
 		if (result->data) {
 			joined(announce, result->data);
@@ -533,8 +544,8 @@ void announce_wait_for_registry(struct announce *announce)
 {
 	char why[ANNOUNCE_WHY_BYTES];
 	bool wanted = announce->wish == ANNOUNCE_UP || !announce->wish_why;
-	text_printf(why, sizeof(why), "%s%s%s", kept_text(announce->registry_why),
-		wanted ? "" : "; ", wanted ? "" : kept_text(announce->wish_why));
+	text_printf(why, sizeof(why), "%s%s%s", announce_registry_why(announce), wanted ? "" : "; ",
+		wanted ? "" : kept_text(announce->wish_why));
 	announce_stay_in_state(announce, ANNOUNCE_WAITING, why);
 }
 
@@ -599,7 +610,8 @@ static void on_node(void *context, const struct registry_result *result)
 		announce_end_pause(announce); /* its cause may be gone */
 	}
 	if (result->err.code == 0) {
-		remember_node(announce, &result->stat, result->data, result->data_len);
+		remember_node(
+			announce, &result->stat, result->data, result->data_len, result->value);
 		recognise_sent(announce);
 	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
 		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);

@@ -15,7 +15,7 @@ static struct announce_seen see(enum dialect_type type, const char *data)
 {
 	struct announce_seen seen = { 0 };
 	const struct registry_stat stat = { 0 };
-	announce_seen_set(&seen, type, &stat, data, strlen(data));
+	announce_seen_set(&seen, type, &stat, data, strlen(data), NULL);
 	return seen;
 }
 

@@ -36,7 +36,7 @@ static bool want(const char *data)
 static void see(const char *data)
 {
 	const struct registry_stat stat = { .version = seen.stat.version + 1 };
-	announce_seen_set(&seen, wanted.type, &stat, data, strlen(data));
+	announce_seen_set(&seen, wanted.type, &stat, data, strlen(data), NULL);
 }
 
 static enum announce_likeness likeness(void)
