@@ -45,14 +45,13 @@ uint64_t history_last(const struct history *history);
 
 /*
  * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a
- * repeated retry "count" and "first", the time of the first; with_output: "output". New reference;
- * the members belong to the history too, and must not be changed.
+ * repeated retry "count" and "first", the time of the first; with_output: "output". New reference.
  */
 json_t *history_json(const struct history *history, bool with_output);
 /* The same for the entries whose number is greater than `after`. */
 json_t *history_json_after(const struct history *history, uint64_t after, bool with_output);
-/* The text of history_json() with output, to be freed: each entry is written out once only. */
-char *history_text(struct history *history);
+/* The text of history_json() with output, to be freed. */
+char *history_text(const struct history *history);
 /*
  * Adds the result of history_json() from before a restart, as older entries; entries of a wrong
  * shape are left out.

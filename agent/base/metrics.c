@@ -166,10 +166,10 @@ struct metrics_series {
 	struct metrics_series *next;       /* of its family */
 	struct metrics_series *next_found; /* with the same hash */
 	const struct family *family;
-	char *labels[2];
+	const char *labels[2];
 	double value; /* of a histogram: the sum of its values */
 	unsigned long long count;
-	unsigned long long buckets[MAX_BOUNDS];
+	unsigned long long buckets[]; /* of a histogram; behind them are the labels' texts */
 };
 
 enum { BUCKETS = 1024 };
@@ -188,20 +188,13 @@ struct metrics *metrics_create(void)
 	return allocate_zeroed(1, sizeof(struct metrics));
 }
 
-static void series_free(struct metrics_series *series)
-{
-	free(series->labels[0]);
-	free(series->labels[1]);
-	free(series);
-}
-
 void metrics_destroy(struct metrics *metrics)
 {
 	for (int metric = 0; metrics && metric < METRIC_COUNT; metric++) {
 		while (metrics->series[metric]) {
 			struct metrics_series *series = metrics->series[metric];
 			metrics->series[metric] = series->next;
-			series_free(series);
+			free(series);
 		}
 	}
 	free(metrics);
@@ -227,10 +220,15 @@ struct metrics_series *metrics_series(
 {
 	struct metrics_series **at = find(metrics, &families[metric], first, second);
 	if (!*at) {
-		struct metrics_series *series = allocate_zeroed(1, sizeof(*series));
+		size_t buckets = families[metric].kind == HISTOGRAM ? MAX_BOUNDS : 0;
+		struct metrics_series *series = allocate_zeroed(1,
+			sizeof(*series) + buckets * sizeof(*series->buckets) + strlen(first) + 1 +
+				strlen(second) + 1);
 		series->family = &families[metric];
-		series->labels[0] = allocate_text(first);
-		series->labels[1] = allocate_text(second);
+		char *text = (char *)(series->buckets + buckets);
+		series->labels[0] = text;
+		series->labels[1] = stpcpy(text, first) + 1;
+		strcpy(text + strlen(first) + 1, second);
 		*at = series;
 		struct metrics_series **end = &metrics->series[metric];
 		while (*end) {
@@ -286,7 +284,7 @@ void metrics_retain(struct metrics *metrics, enum metric metric,
 			metrics, series->family, series->labels[0], series->labels[1]);
 		*found = series->next_found;
 		*at = series->next;
-		series_free(series);
+		free(series);
 	}
 }
 
