@@ -65,6 +65,8 @@ bool bridge_facts_read(struct bridge_facts *ret_facts, struct wire_frame *frame)
 {
 	struct bridge_facts *facts = ret_facts;
 	memset(facts, 0, sizeof(*facts));
+	facts->frame = frame->at;
+	facts->frame_len = (size_t)(frame->end - frame->at);
 	text_printf(facts->id, sizeof(facts->id), "%s", wire_get_text(frame));
 	facts->flags = (unsigned)wire_get_number(frame);
 	facts->error = get_text(frame);

@@ -24,6 +24,8 @@ struct facts_network {
 };
 
 struct bridge_facts {
+	const char *frame; /* all of it, borrowed: bridge_facts_read() reads a copy as well */
+	size_t frame_len;
 	char id[RUNTIME_ID_BYTES];
 	unsigned flags;
 	char *error; /* why the rest is not known; "" */

@@ -8,7 +8,6 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "agent/base/timer.h"
 #include "agent/bridge/claims.h"
 #include "agent/bridge/describe.h"
 #include "agent/bridge/life.h"
@@ -29,28 +28,32 @@ struct guard {
 };
 
 struct bridge_guest {
-	struct bridge_guest_environment environment;
-	const struct config *config;
-	const struct config_runtime *runtime;
-	char *id;
-	char *name; /* SOURCE/NAME */
-	struct bridge_facts facts;
-	char *error; /* why the runtime's word cannot be used now; NULL: it can */
+	const struct bridge_guest_environment *environment;
 	struct bridge_claims claims;
-	struct bridge_services services;
-	char *problems; /* that the log has */
+	/* The runtime's last frame about it; NULL: none yet. Behind it, its fields in use. */
+	char *report;
+	size_t report_len;
+	unsigned flags;
+	unsigned stop_timeout_s;
+	int stop_signal;
+	char *health;    /* NULL: "" */
+	char *error;     /* why the runtime's word cannot be used now; NULL: it can */
+	char **problems; /* of its labels, which the log has */
+	size_t problem_count;
+	bool ignored; /* a label says so */
 	struct list guards;
 
 	enum life life;
 	char *why_unverified;
 	ev_io end; /* of its first process: the pidfd, or -1 */
 	pid_t pid;
+	pid_t said_pid; /* the runtime's word for it, in its own namespace */
 	char *started;
-	char process[BRIDGE_LIFE_BYTES]; /* for the book */
-	bool stopping;                   /* it has an order to */
-	struct timer patience; /* with an order to stop, or until a denial is asked about */
+	bool in_book;  /* its process is */
+	bool stopping; /* it has an order to */
+	bool doubted;  /* the runtime is to be asked about it */
 	unsigned denials;
-	bool doubted; /* the runtime is to be asked about it */
+	int64_t patience_at_ms; /* with an order to stop, or a denial; 0: with nothing */
 
 	const char *state; /* for people */
 	double since;      /* wall clock */
@@ -63,17 +66,27 @@ static void decide(struct bridge_guest *guest);
 /* By its runtime, at some time since the agent was started. */
 static bool is_described(const struct bridge_guest *guest)
 {
-	return guest->facts.name;
+	return guest->report;
+}
+
+static void change(const struct bridge_guest *guest)
+{
+	guest->environment->on_change(guest->environment->context);
+}
+
+static void doubt(const struct bridge_guest *guest)
+{
+	guest->environment->on_doubt(guest->environment->doubt_context, bridge_guest_id(guest));
 }
 
 static const char *state_of(const struct bridge_guest *guest)
 {
-	bool paused = guest->facts.flags & RUNTIME_PAUSED;
+	bool paused = guest->flags & RUNTIME_PAUSED;
 	return guest->error && guest->life == UNKNOWN ? "refused"
 		: guest->life == ENDED                ? "ended"
 		: !is_described(guest)                ? "starting"
 		: guest->life == UNVERIFIED           ? "no pid namespace"
-		: guest->services.ignored             ? "ignored"
+		: guest->ignored                      ? "ignored"
 		: bridge_claims_drain(&guest->claims) ? "draining"
 		: guest->claims.count == 0            ? "empty"
 		: guest->stopping                     ? "stopping"
@@ -84,15 +97,15 @@ static const char *state_of(const struct bridge_guest *guest)
 static const char *why_of(const struct bridge_guest *guest)
 {
 	const struct drain *drain = bridge_claims_drain(&guest->claims);
-	return guest->error                         ? guest->error
-		: guest->life == ENDED              ? "its first process has ended"
-		: !is_described(guest)              ? "its runtime has not reported it yet"
-		: guest->life == UNVERIFIED         ? kept_text(guest->why_unverified)
-		: guest->services.ignored           ? "a label of it says so"
-		: drain                             ? drain->reason
-		: guest->claims.count > 0           ? ""
-		: guest->services.problem_count > 0 ? guest->services.problems[0]
-						    : "it has no label that says its path or name";
+	return guest->error                 ? guest->error
+		: guest->life == ENDED      ? "its first process has ended"
+		: !is_described(guest)      ? "its runtime has not reported it yet"
+		: guest->life == UNVERIFIED ? kept_text(guest->why_unverified)
+		: guest->ignored            ? "a label of it says so"
+		: drain                     ? drain->reason
+		: guest->claims.count > 0   ? ""
+		: guest->problem_count > 0  ? guest->problems[0]
+					    : "it has no label that says its path or name";
 }
 
 static void note_state(struct bridge_guest *guest)
@@ -105,23 +118,36 @@ static void note_state(struct bridge_guest *guest)
 	}
 }
 
-/* Once, as long as they are the same. */
-static void log_problems(struct bridge_guest *guest)
+static void free_problems(struct bridge_guest *guest)
 {
+	for (size_t i = 0; i < guest->problem_count; i++) {
+		free(guest->problems[i]);
+	}
+	free(guest->problems);
+	guest->problems = NULL;
+	guest->problem_count = 0;
+}
+
+/* Logged once, as long as they are the same. */
+static void take_problems(struct bridge_guest *guest, struct bridge_services *services)
+{
+	bool same = guest->problem_count == services->problem_count;
 	struct buffer all;
 	buffer_init(&all, SIZE_MAX);
-	for (size_t i = 0; i < guest->services.problem_count; i++) {
-		buffer_printf(&all, "%s%s", i > 0 ? "; " : "", guest->services.problems[i]);
+	for (size_t i = 0; i < services->problem_count; i++) {
+		same = same && strcmp(guest->problems[i], services->problems[i]) == 0;
+		buffer_printf(&all, "%s%s", i > 0 ? "; " : "", services->problems[i]);
 	}
-	if (!guest->problems || strcmp(guest->problems, buffer_text(&all)) != 0) {
-		free(guest->problems);
-		guest->problems = allocate_text(buffer_text(&all));
-		if (*guest->problems) {
-			log_limited(&guest->claims.account->lines, LOG_LEVEL_WARN, "bridge",
-				"container %s: %s", guest->name, guest->problems);
-		}
+	if (!same && services->problem_count > 0) {
+		log_limited(&guest->claims.account->lines, LOG_LEVEL_WARN, "bridge",
+			"container %s: %s", bridge_guest_name(guest), buffer_text(&all));
 	}
 	buffer_finish(&all);
+	free_problems(guest);
+	guest->problems = services->problems;
+	guest->problem_count = services->problem_count;
+	services->problems = NULL;
+	services->problem_count = 0;
 }
 
 /* ---- checks ---- */
@@ -135,7 +161,7 @@ static void on_check_change(
 	(void)to;
 	(void)why;
 	decide(guest);
-	guest->environment.on_change(guest->environment.context);
+	change(guest);
 }
 
 static void on_check_result(void *context, struct check *check, const struct check_result *result)
@@ -181,25 +207,26 @@ static struct guard *begin_guard(
 	const struct check_callbacks callbacks = {
 		.on_result = on_check_result, .on_change = on_check_change, .context = guest
 	};
-	const struct check_component component = { .label = guest->name, .path = path };
+	const struct check_component component = { .label = bridge_guest_name(guest),
+		.path = path };
 	struct guard *guard = allocate_zeroed(1, sizeof(*guard));
 	guard->path = allocate_text(path);
 	guard->check = check_create(
-		guest->environment.scheduler, config, &component, 1, &callbacks, NULL);
+		guest->environment->scheduler, config, &component, 1, &callbacks, NULL);
 	check_start(guard->check, false);
 	return guard;
 }
 
 /* Checks run while it lives; equal ones go on. */
-static void arrange_guards(struct bridge_guest *guest)
+static void arrange_guards(struct bridge_guest *guest, const struct bridge_services *services)
 {
 	struct list before;
 	list_init(&before);
 	list_move_all(&before, &guest->guards);
-	bool runs = guest->life == ALIVE && !(guest->facts.flags & RUNTIME_PAUSED);
-	for (size_t i = 0; runs && i < guest->services.count; i++) {
-		const struct config *config = guest->services.items[i].config;
-		for (size_t j = 0; config && j < config->check_count; j++) {
+	bool runs = guest->life == ALIVE && !(guest->flags & RUNTIME_PAUSED);
+	for (size_t i = 0; runs && i < services->count; i++) {
+		const struct config *config = services->items[i].config;
+		for (size_t j = 0; j < config->check_count; j++) {
 			const char *path = config->components[0].path;
 			struct guard *guard = find_guard(&before, path, &config->checks[j]);
 			if (guard) {
@@ -243,20 +270,20 @@ static enum bridge_hold hold_for_checks(
 static enum bridge_hold hold_of(
 	const struct bridge_guest *guest, const char *path, char why[WHY_BYTES])
 {
-	const char *health = guest->facts.health;
-	bool unhealthy = health && *health && strcmp(health, "healthy") != 0 &&
-		strcmp(health, "none") != 0;
-	const char *reason = guest->life == ENDED     ? "its first process has ended"
-		: guest->life == UNVERIFIED           ? kept_text(guest->why_unverified)
-		: guest->runtime->awaits              ? guest->runtime->awaits
-		: guest->stopping                     ? "it has an order to stop"
-		: guest->facts.flags & RUNTIME_PAUSED ? "it is paused"
-						      : NULL;
+	const struct config_runtime *runtime = guest->environment->runtime;
+	const char *health = kept_text(guest->health);
+	bool unhealthy = *health && strcmp(health, "healthy") != 0 && strcmp(health, "none") != 0;
+	const char *reason = guest->life == ENDED ? "its first process has ended"
+		: guest->life == UNVERIFIED       ? kept_text(guest->why_unverified)
+		: runtime->awaits                 ? runtime->awaits
+		: guest->stopping                 ? "it has an order to stop"
+		: guest->flags & RUNTIME_PAUSED   ? "it is paused"
+						  : NULL;
 	if (reason) {
 		text_printf(why, WHY_BYTES, "%s", reason);
 		return BRIDGE_HOLD_OUT;
 	}
-	if (unhealthy && !guest->runtime->ignore_health) {
+	if (unhealthy && !runtime->ignore_health) {
 		text_printf(why, WHY_BYTES, "its own health check: %s", health);
 		return BRIDGE_HOLD_OUT;
 	}
@@ -286,27 +313,40 @@ static void decide(struct bridge_guest *guest)
 static void close_pidfd(struct bridge_guest *guest)
 {
 	if (guest->end.fd >= 0) {
-		ev_io_stop(guest->environment.loop, &guest->end);
+		ev_io_stop(guest->environment->loop, &guest->end);
 		close(guest->end.fd);
 		ev_io_set(&guest->end, -1, EV_READ);
 	}
 }
 
-/* Of one that has nothing to register a successor need not know. */
-static void enter_process(const struct bridge_guest *guest)
+static bool has_ended(int pidfd)
 {
-	bool matters = guest->life == ALIVE && guest->services.count > 0;
-	if (guest->life == UNKNOWN) {
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+	return poll(&end, 1, 0) > 0;
+}
+
+/* Of one that has nothing to register a successor need not know. */
+static void enter_process(struct bridge_guest *guest)
+{
+	bool matters = guest->life == ALIVE && guest->claims.count > 0;
+	char process[BRIDGE_LIFE_BYTES] = "";
+	if (guest->life == UNKNOWN || (matters && guest->in_book)) {
 		return; /* a predecessor's entry stays */
 	}
-	bridge_book_enter_process(guest->environment.book, guest->claims.account->container,
-		matters ? guest->process : "");
+	if (matters) {
+		bridge_life_describe(guest->pid, process);
+		if (has_ended(guest->end.fd)) {
+			return; /* on_end() follows */
+		}
+	}
+	guest->in_book = matters;
+	bridge_book_enter_process(guest->environment->book, bridge_guest_key(guest), process);
 }
 
 static void watch_end(struct bridge_guest *guest, int pidfd_take)
 {
 	ev_io_set(&guest->end, pidfd_take, EV_READ);
-	ev_io_start(guest->environment.loop, &guest->end);
+	ev_io_start(guest->environment->loop, &guest->end);
 }
 
 static void on_end(struct ev_loop *loop, ev_io *io, int events)
@@ -318,17 +358,11 @@ static void on_end(struct ev_loop *loop, ev_io *io, int events)
 	guest->life = ENDED;
 	guest->stopping = false;
 	enter_process(guest);
-	timer_stop(&guest->patience);
+	guest->patience_at_ms = 0;
 	decide(guest);
-	arrange_guards(guest);
-	guest->environment.on_change(guest->environment.context);
-	guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
-}
-
-static bool has_ended(int pidfd)
-{
-	struct pollfd end = { .fd = pidfd, .events = POLLIN };
-	return poll(&end, 1, 0) > 0;
+	end_guards(&guest->guards);
+	change(guest);
+	doubt(guest);
 }
 
 static void be_unverified(struct bridge_guest *guest, const char *why)
@@ -337,12 +371,12 @@ static void be_unverified(struct bridge_guest *guest, const char *why)
 	allocate_kept(&guest->why_unverified, why);
 }
 
-static void take_process(struct bridge_guest *guest, int pidfd_take)
+static void take_process(
+	struct bridge_guest *guest, const struct bridge_facts *facts, int pidfd_take)
 {
-	const struct bridge_facts *facts = &guest->facts;
 	struct err err = ERR_INIT;
 	pid_t pid;
-	bool same = guest->started && guest->pid == facts->pid &&
+	bool same = guest->started && guest->said_pid == facts->pid &&
 		strcmp(guest->started, facts->started) == 0;
 	if (same && (guest->life == ALIVE || guest->life == ENDED)) {
 		if (pidfd_take >= 0) {
@@ -364,7 +398,7 @@ static void take_process(struct bridge_guest *guest, int pidfd_take)
 		close(pidfd_take);
 		if (ended) {
 			guest->life = ENDED;
-			guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
+			doubt(guest);
 		} else {
 			be_unverified(guest, err.msg);
 		}
@@ -372,9 +406,10 @@ static void take_process(struct bridge_guest *guest, int pidfd_take)
 	}
 	guest->life = ALIVE;
 	guest->stopping = false;
-	timer_stop(&guest->patience);
-	guest->pid = facts->pid;
-	bridge_life_describe(pid, guest->process);
+	guest->in_book = false;
+	guest->patience_at_ms = 0;
+	guest->pid = pid;
+	guest->said_pid = facts->pid;
 	free(guest->started);
 	guest->started = allocate_text(facts->started);
 	watch_end(guest, pidfd_take);
@@ -394,13 +429,12 @@ void bridge_guest_expect(struct bridge_guest *guest, const char *process)
 	}
 }
 
-static int stop_signal(const struct bridge_guest *guest)
+static int stop_signal(const struct bridge_facts *facts)
 {
-	const char *text = guest->facts.stop_signal;
 	struct err err = ERR_INIT;
-	int number = text ? atoi(text) : 0;
-	if (number == 0 && text && *text) {
-		(void)config_parse_signal(text, &number, &err);
+	int number = atoi(facts->stop_signal);
+	if (number == 0 && *facts->stop_signal) {
+		(void)config_parse_signal(facts->stop_signal, &number, &err);
 	}
 	return number > 0 ? number : SIGTERM;
 }
@@ -409,26 +443,26 @@ void bridge_guest_on_signal(struct bridge_guest *guest, unsigned number)
 {
 	/* Podman does not say which one it was: the kernel reports the end, if there is one. */
 	bool ends = number == SIGTERM || number == SIGKILL ||
-		number == (unsigned)stop_signal(guest);
+		number == (unsigned)guest->stop_signal;
 	if (guest->life != ALIVE || !ends) {
 		return;
 	}
 	guest->stopping = true;
-	timer_start(&guest->patience, 1000 * ((int64_t)guest->facts.stop_timeout_s + STOP_MORE_S));
+	guest->patience_at_ms = clock_monotonic_ms() +
+		1000 * ((int64_t)guest->stop_timeout_s + STOP_MORE_S);
 	decide(guest);
-	guest->environment.on_change(guest->environment.context);
+	change(guest);
 }
 
 /* It has not stopped; or it was denied, and lives. */
-static void on_patience(void *context)
+static void lose_patience(struct bridge_guest *guest)
 {
-	struct bridge_guest *guest = context;
+	guest->patience_at_ms = 0;
 	if (guest->stopping) {
 		guest->stopping = false;
 		decide(guest);
-		guest->environment.on_change(guest->environment.context);
 	}
-	guest->environment.on_doubt(guest->environment.doubt_context, guest->id);
+	doubt(guest);
 }
 
 bool bridge_guest_deny(struct bridge_guest *guest)
@@ -440,117 +474,121 @@ bool bridge_guest_deny(struct bridge_guest *guest)
 	}
 	guest->denials++;
 	if (!guest->stopping) {
-		timer_start(&guest->patience, DENIAL_MS);
+		guest->patience_at_ms = clock_monotonic_ms() + DENIAL_MS;
+		change(guest);
 	}
 	return false;
 }
 
 /* ---- services ---- */
 
-static const struct bridge_service *find_service(const struct bridge_guest *guest, const char *path)
+static bool has_service(const struct bridge_services *services, const char *path)
 {
-	for (size_t i = 0; i < guest->services.count; i++) {
-		const struct bridge_service *service = &guest->services.items[i];
-		if (strcmp(service->config->components[0].path, path) == 0) {
-			return service;
-		}
+	bool found = false;
+	for (size_t i = 0; !services->ignored && i < services->count && !found; i++) {
+		found = strcmp(services->items[i].config->components[0].path, path) == 0;
 	}
-	return NULL;
+	return found;
 }
 
-static void drop_others(struct bridge_guest *guest)
+static void drop_others(struct bridge_guest *guest, const struct bridge_services *services)
 {
 	struct list *next;
 	for (struct list *at = guest->claims.all.next; at != &guest->claims.all; at = next) {
 		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
 		next = at->next;
-		if (guest->services.ignored || !find_service(guest, claim->path)) {
+		if (!has_service(services, claim->path)) {
 			bridge_claims_release(&guest->claims, claim, "its labels say otherwise");
 			bridge_claims_drop(&guest->claims, claim);
 		}
 	}
 }
 
-static void read_labels(struct bridge_guest *guest)
+static void find_policy(struct bridge_guest *guest)
 {
-	bridge_services_finish(&guest->services);
-	bridge_services_make(&guest->services, &guest->facts, guest->runtime, guest->claims.policy);
-	log_problems(guest);
-	drop_others(guest);
+	bridge_claims_set_policy(&guest->claims,
+		bridge_policy_find(guest->environment->config, bridge_guest_name(guest)));
+}
+
+/* Its claims and checks follow its labels and the configuration. */
+static void review(struct bridge_guest *guest, const struct bridge_facts *facts)
+{
+	struct bridge_services services;
+	bridge_services_make(&services, facts, guest->environment->runtime, guest->claims.policy);
+	guest->ignored = services.ignored;
+	take_problems(guest, &services);
+	drop_others(guest, &services);
 	guest->claims.more = 0;
-	for (size_t i = 0; !guest->services.ignored && i < guest->services.count; i++) {
-		struct bridge_service *service = &guest->services.items[i];
+	for (size_t i = 0; !services.ignored && i < services.count; i++) {
+		const struct bridge_service *service = &services.items[i];
 		struct bridge_claim *claim = bridge_claims_add(
 			&guest->claims, service->config->components[0].path);
 		if (claim) {
 			bridge_claim_take(claim, &(struct bridge_version){ .inode = 1 },
 				service->data, service->len, service->mistake);
 		}
-		bridge_service_keep_checks(service);
 	}
-}
-
-static void find_policy(struct bridge_guest *guest)
-{
-	bridge_claims_set_policy(&guest->claims, bridge_policy_find(guest->config, guest->name));
-}
-
-/* The path is not needed any more once there are no checks of its own. */
-static void review(struct bridge_guest *guest)
-{
-	read_labels(guest);
 	enter_process(guest);
-	arrange_guards(guest);
+	arrange_guards(guest, &services);
+	bridge_services_finish(&services);
 	decide(guest);
-	guest->environment.on_change(guest->environment.context);
+	change(guest);
 }
 
-void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_take, int pidfd_take)
+static void keep(struct bridge_guest *guest, const struct bridge_facts *facts)
+{
+	free(guest->report);
+	guest->report = allocate_bytes(facts->frame, facts->frame_len);
+	guest->report_len = facts->frame_len;
+	guest->flags = facts->flags;
+	guest->stop_timeout_s = facts->stop_timeout_s;
+	guest->stop_signal = stop_signal(facts);
+	allocate_kept(&guest->health, facts->health);
+}
+
+/* Finish them. */
+static void recall(const struct bridge_guest *guest, struct bridge_facts *ret_facts)
+{
+	struct wire_frame frame = { .at = guest->report, .end = guest->report + guest->report_len };
+	(void)bridge_facts_read(ret_facts, &frame);
+}
+
+void bridge_guest_take(struct bridge_guest *guest, const struct bridge_facts *facts, int pidfd_take)
 {
 	guest->denials = 0;
 	guest->doubted = false;
-	free(guest->error);
-	guest->error = *facts_take->error ? allocate_text(facts_take->error) : NULL;
-	if (guest->error && !(facts_take->flags & RUNTIME_RUNS)) {
-		bridge_facts_finish(facts_take);
+	allocate_kept(&guest->error, facts->error);
+	if (guest->error && !(facts->flags & RUNTIME_RUNS)) {
 		if (pidfd_take >= 0) {
 			close(pidfd_take);
 		}
 		note_state(guest);
 		return;
 	}
-	bridge_facts_finish(&guest->facts);
-	guest->facts = *facts_take;
-	memset(facts_take, 0, sizeof(*facts_take));
-	char *name = allocate_format("%s/%s", guest->environment.source, guest->facts.name);
-	if (strcmp(name, guest->name) != 0) {
-		free(guest->name);
-		guest->name = allocate_text(name);
+	char *name = allocate_format("%s/%s", guest->environment->source, facts->name);
+	if (!is_described(guest) || strcmp(name, bridge_guest_name(guest)) != 0) {
 		bridge_account_rename(guest->claims.account, name);
 		find_policy(guest);
 	}
 	free(name);
-	take_process(guest, pidfd_take);
-	review(guest);
+	keep(guest, facts);
+	take_process(guest, facts, pidfd_take);
+	review(guest, facts);
 }
 
-struct bridge_guest *bridge_guest_create(const struct bridge_guest_environment *environment,
-	const char *id, const struct config *config, const struct config_runtime *runtime)
+struct bridge_guest *bridge_guest_create(
+	const struct bridge_guest_environment *environment, const char *id)
 {
 	struct bridge_guest *guest = allocate_zeroed(1, sizeof(*guest));
 	char *key = allocate_format("%s/%s", environment->source, id);
-	guest->environment = *environment;
-	guest->config = config;
-	guest->runtime = runtime;
-	guest->id = allocate_text(id);
-	guest->name = key;
+	guest->environment = environment;
 	guest->state = "absent";
 	guest->since = clock_wall_s();
 	list_init(&guest->guards);
 	bridge_claims_init(&guest->claims, environment->publish, key);
 	ev_io_init(&guest->end, on_end, -1, EV_READ);
 	guest->end.data = guest;
-	timer_init(&guest->patience, environment->loop, "container", on_patience, guest);
+	free(key);
 	return guest;
 }
 
@@ -565,32 +603,28 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 			&guest->claims, LIST_ITEM(at, struct bridge_claim, link), why);
 	}
 	if (why) {
-		bridge_book_enter_process(
-			guest->environment.book, guest->claims.account->container, "");
+		bridge_book_enter_process(guest->environment->book, bridge_guest_key(guest), "");
 	}
-	timer_stop(&guest->patience);
 	close_pidfd(guest);
 	end_guards(&guest->guards);
-	bridge_services_finish(&guest->services);
 	bridge_claims_finish(&guest->claims);
-	bridge_facts_finish(&guest->facts);
+	free_problems(guest);
 	free(guest->why_unverified);
-	free(guest->problems);
 	free(guest->started);
+	free(guest->report);
+	free(guest->health);
 	free(guest->error);
-	free(guest->name);
-	free(guest->id);
 	free(guest);
 }
 
-void bridge_guest_set_config(struct bridge_guest *guest, const struct config *config,
-	const struct config_runtime *runtime)
+void bridge_guest_reconfigure(struct bridge_guest *guest)
 {
-	guest->config = config;
-	guest->runtime = runtime;
 	find_policy(guest);
 	if (is_described(guest)) {
-		review(guest);
+		struct bridge_facts facts;
+		recall(guest, &facts);
+		review(guest, &facts);
+		bridge_facts_finish(&facts);
 	}
 }
 
@@ -608,12 +642,17 @@ void bridge_guest_retry(struct bridge_guest *guest, int64_t now_ms)
 
 int64_t bridge_guest_due_ms(const struct bridge_guest *guest)
 {
-	return guest->claims.retry_at_ms ? guest->claims.retry_at_ms : INT64_MAX;
+	int64_t retry_ms = guest->claims.retry_at_ms ? guest->claims.retry_at_ms : INT64_MAX;
+	bool is_patient = guest->patience_at_ms != 0 && guest->patience_at_ms < retry_ms;
+	return is_patient ? guest->patience_at_ms : retry_ms;
 }
 
 void bridge_guest_on_time(struct bridge_guest *guest, int64_t now_ms)
 {
-	if (now_ms >= bridge_guest_due_ms(guest)) {
+	if (guest->patience_at_ms != 0 && now_ms >= guest->patience_at_ms) {
+		lose_patience(guest);
+	}
+	if (guest->claims.retry_at_ms != 0 && now_ms >= guest->claims.retry_at_ms) {
 		decide(guest);
 	}
 }
@@ -632,7 +671,7 @@ bool bridge_guest_is_doubted(const struct bridge_guest *guest)
 
 const char *bridge_guest_id(const struct bridge_guest *guest)
 {
-	return guest->id;
+	return bridge_guest_key(guest) + strlen(guest->environment->source) + 1;
 }
 
 const char *bridge_guest_key(const struct bridge_guest *guest)
@@ -642,7 +681,7 @@ const char *bridge_guest_key(const struct bridge_guest *guest)
 
 const char *bridge_guest_name(const struct bridge_guest *guest)
 {
-	return guest->name;
+	return guest->claims.account->name;
 }
 
 const char *bridge_guest_state(const struct bridge_guest *guest)
@@ -668,16 +707,23 @@ json_t *bridge_guest_json(const struct bridge_guest *guest)
 	for (const struct list *at = guest->guards.next; at != &guest->guards; at = at->next) {
 		json_array_append_new(checks, check_json(LIST_ITEM(at, struct guard, link)->check));
 	}
-	for (size_t i = 0; i < guest->services.problem_count; i++) {
-		json_array_append_new(problems, json_string(guest->services.problems[i]));
+	for (size_t i = 0; i < guest->problem_count; i++) {
+		json_array_append_new(problems, json_string(guest->problems[i]));
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b}",
-		"name", guest->name, "source", guest->environment.source, "id", guest->id, "image",
-		guest->facts.image ? guest->facts.image : "", "state", state_of(guest), "why",
-		why_of(guest), "since", guest->since, "policy",
+	struct bridge_facts facts = { .image = NULL };
+	if (guest->report) {
+		recall(guest, &facts);
+	}
+	json_t *json = json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b}", "name",
+		bridge_guest_name(guest), "source", guest->environment->source, "id",
+		bridge_guest_id(guest), "image", kept_text(facts.image), "state", state_of(guest),
+		"why", why_of(guest), "since", guest->since, "policy",
 		guest->claims.policy ? guest->claims.policy->glob : "", "records",
 		bridge_claims_json(&guest->claims), "checks", checks, "problems", problems, "more",
 		guest->claims.more > 0, "unbounded", false, "unsafe", false);
+	bridge_facts_finish(&facts);
+	return json;
 }
 
 void bridge_guest_count(const struct bridge_guest *guest, size_t *counts)

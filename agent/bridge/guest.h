@@ -27,13 +27,15 @@
 
 struct bridge_guest;
 
-/* All borrowed. */
+/* One for all of a runtime. All borrowed; the configuration may change, see _reconfigure(). */
 struct bridge_guest_environment {
 	struct ev_loop *loop;
 	struct bridge_publish *publish;
 	struct bridge_book *book;
 	struct check_scheduler *scheduler;
 	const char *source; /* the runtime's name */
+	const struct config *config;
+	const struct config_runtime *runtime;
 	/* The runtime should be asked about it. */
 	void (*on_doubt)(void *context, const char *id);
 	void *doubt_context;
@@ -42,21 +44,22 @@ struct bridge_guest_environment {
 	void *context;
 };
 
-struct bridge_guest *bridge_guest_create(const struct bridge_guest_environment *environment,
-	const char *id, const struct config *config, const struct config_runtime *runtime);
+/* The environment is borrowed. */
+struct bridge_guest *bridge_guest_create(
+	const struct bridge_guest_environment *environment, const char *id);
 /* `why`: its records are taken out; NULL: they stay. */
 void bridge_guest_destroy(struct bridge_guest *guest, const char *why);
-/* Both borrowed until the next ones. */
-void bridge_guest_set_config(struct bridge_guest *guest, const struct config *config,
-	const struct config_runtime *runtime);
+/* The environment has another configuration. */
+void bridge_guest_reconfigure(struct bridge_guest *guest);
 
 /*
  * A predecessor has left in the book which process is its first one: until the runtime says
  * something of it, the kernel's word counts.
  */
 void bridge_guest_expect(struct bridge_guest *guest, const char *process);
-/* The runtime says so of it. Takes the facts, and the descriptor (-1: none). */
-void bridge_guest_take(struct bridge_guest *guest, struct bridge_facts *facts_take, int pidfd_take);
+/* The runtime says so of it. Takes the descriptor (-1: none). */
+void bridge_guest_take(
+	struct bridge_guest *guest, const struct bridge_facts *facts, int pidfd_take);
 /*
  * The runtime does not know it, or knows of no process of it. True: it is to go; else the runtime
  * is asked once more, since the kernel says that it lives.

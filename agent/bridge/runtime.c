@@ -40,8 +40,7 @@ struct line {
 
 struct bridge_runtime {
 	struct bridge_runtime_environment environment;
-	const struct config *config;
-	const struct config_runtime *options;
+	struct bridge_guest_environment of_guests;
 	char *name;
 	int program;
 	pid_t pid;  /* 0: none runs */
@@ -137,17 +136,6 @@ static void deny(struct bridge_runtime *runtime, const char *id)
 
 static struct bridge_guest *add(struct bridge_runtime *runtime, const char *id)
 {
-	const struct bridge_guest_environment environment = {
-		.doubt_context = runtime,
-		.loop = runtime->environment.loop,
-		.publish = runtime->environment.publish,
-		.book = runtime->environment.book,
-		.scheduler = runtime->environment.scheduler,
-		.source = runtime->name,
-		.on_doubt = send_look,
-		.on_change = runtime->environment.on_change,
-		.context = runtime->environment.context,
-	};
 	if (runtime->count >= RUNTIME_CONTAINERS_MAX) {
 		if (!runtime->crowded) {
 			log_warn("bridge",
@@ -157,8 +145,7 @@ static struct bridge_guest *add(struct bridge_runtime *runtime, const char *id)
 		runtime->crowded = true;
 		return NULL;
 	}
-	struct bridge_guest *guest = bridge_guest_create(
-		&environment, id, runtime->config, runtime->options);
+	struct bridge_guest *guest = bridge_guest_create(&runtime->of_guests, id);
 	runtime->guests = allocate_grow(runtime->guests, runtime->count, sizeof(*runtime->guests));
 	runtime->guests[runtime->count++] = guest;
 	return guest;
@@ -337,7 +324,7 @@ static void start(void *context)
 		wait_and_start(runtime);
 		return;
 	}
-	const struct config_runtime *options = runtime->options;
+	const struct config_runtime *options = runtime->of_guests.runtime;
 	for (size_t i = 0; i < runtime->count; i++) {
 		bridge_guest_doubt(runtime->guests[i]);
 	}
@@ -389,7 +376,7 @@ static void on_pause_end(void *context)
 	struct line *line = context;
 	struct bridge_runtime *runtime = line->runtime;
 	struct err err = ERR_INIT;
-	int fd = connect_to(runtime->options->socket, &err);
+	int fd = connect_to(runtime->of_guests.runtime->socket, &err);
 	if (fd < 0) {
 		be_away(runtime, err.msg);
 		timer_start(&line->pause, pause_ms(line->failures));
@@ -437,9 +424,20 @@ int bridge_runtime_create(struct bridge_runtime **ret_runtime,
 	}
 	struct bridge_runtime *runtime = allocate_zeroed(1, sizeof(*runtime));
 	runtime->environment = *environment;
-	runtime->config = config;
-	runtime->options = options;
 	runtime->name = allocate_text(options->name);
+	runtime->of_guests = (struct bridge_guest_environment){
+		.loop = environment->loop,
+		.publish = environment->publish,
+		.book = environment->book,
+		.scheduler = environment->scheduler,
+		.source = runtime->name,
+		.config = config,
+		.runtime = options,
+		.on_doubt = send_look,
+		.doubt_context = runtime,
+		.on_change = environment->on_change,
+		.context = environment->context,
+	};
 	runtime->program = program;
 	runtime->since = clock_wall_s();
 	wire_init(&runtime->wire, -1);
@@ -480,10 +478,10 @@ void bridge_runtime_destroy(struct bridge_runtime *runtime, bool gone)
 void bridge_runtime_set_config(struct bridge_runtime *runtime, const struct config *config,
 	const struct config_runtime *options)
 {
-	runtime->config = config;
-	runtime->options = options;
+	runtime->of_guests.config = config;
+	runtime->of_guests.runtime = options;
 	for (size_t i = 0; i < runtime->count; i++) {
-		bridge_guest_set_config(runtime->guests[i], config, options);
+		bridge_guest_reconfigure(runtime->guests[i]);
 	}
 }
 
@@ -529,7 +527,7 @@ struct bridge_guest *bridge_runtime_find(const struct bridge_runtime *runtime, c
 json_t *bridge_runtime_json(const struct bridge_runtime *runtime)
 {
 	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:I}", "name", runtime->name, "socket",
-		runtime->options->socket, "state",
+		runtime->of_guests.runtime->socket, "state",
 		runtime->away              ? "away"
 			: runtime->settled ? "served"
 					   : "starting",

@@ -109,18 +109,6 @@ void bridge_service_spoil(struct bridge_service *service, const struct err *err)
 	}
 }
 
-void bridge_service_keep_checks(struct bridge_service *service)
-{
-	free(service->data);
-	free(service->mistake);
-	service->data = NULL;
-	service->mistake = NULL;
-	if (service->config->check_count == 0) {
-		config_unref(service->config);
-		service->config = NULL;
-	}
-}
-
 int bridge_service_set(struct bridge_service *service, enum config_section_kind section,
 	const char *key, const char *value, struct err *err)
 {

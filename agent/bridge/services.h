@@ -21,9 +21,8 @@
 
 /* One record of the container. */
 struct bridge_service {
-	/* One component, and the checks that guard it; NULL: none does, and the rest was used. */
-	struct config *config;
-	char *data; /* the record; NULL: there can be none, for `mistake` */
+	struct config *config; /* one component, and the checks that guard it */
+	char *data;            /* the record; NULL: there can be none, for `mistake` */
 	size_t len;
 	struct err *mistake; /* NULL: none */
 };
@@ -55,8 +54,6 @@ void bridge_services_problem(struct bridge_services *services, const char *forma
 	__attribute__((format(printf, 2, 3)));
 /* The whole cannot be announced; the first mistake counts. */
 void bridge_service_spoil(struct bridge_service *service, const struct err *err);
-/* Its record has been used. */
-void bridge_service_keep_checks(struct bridge_service *service);
 /* A component without a path, or NULL: there are too many. */
 struct bridge_service *bridge_services_add(
 	struct bridge_services *services, const struct bridge_facts *facts);

@@ -18,7 +18,7 @@ struct announce {
 	struct registry *registry;
 	struct announce_options options;
 	char *path; /* of a sequential node: all but its digits */
-	/* where the node is, or `path` itself; NULL: a sequential one that is not there, or not found */
+	/* where the node is; of most it is `path` itself; NULL: of a sequential one, nowhere */
 	char *at;
 	struct own_search *search; /* for the node's number */
 	bool may_be_lost;          /* a sequential node of ours may be there under any number */

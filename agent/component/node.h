@@ -14,8 +14,8 @@
 #include "lib/registry/value.h"
 
 /*
- * Data of a node, and the record in them, which is read once, and only for a comparison. What the
- * registry holds already, and mostly it is what is wanted, is not copied.
+ * Data of a node, and the record in them, which is read once, and only for a comparison. Data that
+ * the registry holds are not copied; mostly the wanted ones are among them.
  */
 struct announce_data {
 	const struct registry_value *value; /* which has the bytes; NULL: they are its own */
