@@ -134,11 +134,15 @@ static struct elements insert(const struct elements *elements, size_t index, con
 	return longer;
 }
 
-/* /users/USER/CLASS/INSTANCE, or Hadoop's /users/USER/services/CLASS/INSTANCE. */
-static bool is_instance(const struct elements *elements)
+/*
+ * The elements of the path of an instance, which has components: /services/NAME,
+ * /users/USER/CLASS/INSTANCE, or Hadoop's /users/USER/services/CLASS/INSTANCE. 0: of no other path.
+ */
+static size_t instance_depth(const struct elements *elements)
 {
-	return is_at(elements, 0, "users") &&
-		elements->count == (is_at(elements, 2, "services") ? 5 : 4);
+	return is_at(elements, 0, "services")  ? 2
+		: !is_at(elements, 0, "users") ? 0
+					       : 4 + is_at(elements, 2, "services");
 }
 
 /* True when the path exists; then its content has been collected. */
@@ -150,27 +154,33 @@ static bool try_path(struct evaluation *evaluation, const struct elements *eleme
 		return false;
 	}
 	collect(evaluation, path, record);
-	if (is_instance(elements)) {
+	if (elements->count == instance_depth(elements)) {
 		collect_components(evaluation, path);
 	}
 	return true;
 }
 
-/* A path below /users as it is, and with the levels that may be left out put back. */
-static bool try_below_users(struct evaluation *evaluation, const struct elements *elements)
+/* A path as it is; that of a component without the level above it, too. */
+static bool try_with_components(struct evaluation *evaluation, const struct elements *elements)
 {
+	size_t depth = instance_depth(elements);
 	if (try_path(evaluation, elements)) {
 		return true;
 	}
-	bool has_services = is_at(elements, 2, "services");
-	size_t component = has_services ? 5 : 4;
-	if (elements->count == component + 1 && !is_at(elements, component, "components")) {
-		struct elements whole = insert(elements, component, "components");
-		if (try_path(evaluation, &whole)) {
-			return true;
-		}
+	if (depth == 0 || elements->count != depth + 1 || is_at(elements, depth, "components")) {
+		return false;
 	}
-	if (has_services || elements->count < 3 || elements->count > 6) {
+	struct elements whole = insert(elements, depth, "components");
+	return try_path(evaluation, &whole);
+}
+
+/* A path below /users as it is, and with the levels that may be left out put back. */
+static bool try_below_users(struct evaluation *evaluation, const struct elements *elements)
+{
+	if (try_with_components(evaluation, elements)) {
+		return true;
+	}
+	if (is_at(elements, 2, "services") || elements->count < 3 || elements->count > 6) {
 		return false;
 	}
 	struct elements hadoop = insert(elements, 2, "services");
@@ -289,7 +299,7 @@ static bool find(struct evaluation *evaluation, size_t first)
 	if (elements.count > 0 && strcmp(elements.at[0], "users") == 0) {
 		return try_below_users(evaluation, &elements);
 	}
-	if (try_path(evaluation, &elements)) {
+	if (try_with_components(evaluation, &elements)) {
 		return true;
 	}
 	struct elements below_users = insert(&elements, 0, "users");

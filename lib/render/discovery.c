@@ -115,13 +115,14 @@ static void hosts_head(struct render *render)
 
 /*
  * Names as the agent's DNS knows them: below /users, the elements "users", "components" and
- * Hadoop's "services" may be left out, and the name of an instance means its components, too.
+ * Hadoop's "services" may be left out, and the name of an instance means its components, too; so it
+ * is below /services, but for the element itself.
  */
 struct place {
-	const char *user;      /* behind "/users" */
+	const char *user;      /* behind "/users"; or "/services" */
 	size_t user_len;       /* with the slash */
 	const char *instance;  /* behind Hadoop's "/services" */
-	size_t instance_len;   /* of "/CLASS/INSTANCE" */
+	size_t instance_len;   /* of "/CLASS/INSTANCE", or "/NAME" */
 	const char *component; /* "/COMPONENT", or "" for the instance's own path */
 };
 
@@ -140,15 +141,16 @@ static const char *skip(const char *at, const char *element)
 /* False for another path than that of an instance or a component. */
 static bool read_place(struct place *place, const char *path)
 {
-	place->user = skip(path, "/users");
-	if (!place->user) {
+	const char *user = skip(path, "/users");
+	if (!user && !skip(path, "/services")) {
 		return false;
 	}
+	place->user = user ? user : path;
 	place->user_len = element_len(place->user);
 	place->instance = place->user + place->user_len;
 	const char *hadoop = skip(place->instance, "/services");
-	place->instance = hadoop ? hadoop : place->instance;
-	size_t class_len = element_len(place->instance);
+	place->instance = user && hadoop ? hadoop : place->instance;
+	size_t class_len = user ? element_len(place->instance) : 0;
 	size_t name_len = element_len(place->instance + class_len);
 	const char *end = place->instance + class_len + name_len;
 	const char *component = skip(end, "/components");
@@ -183,9 +185,11 @@ static void write_aliases(struct render *render, const char *path)
 		snprintf(alias, sizeof(alias), "%.*s", whole_len, path);
 		write_alias(render, alias);
 	}
-	snprintf(alias, sizeof(alias), "%.*s%.*s", user_len, place.user, instance_len,
-		place.instance);
-	write_alias(render, alias);
+	if (place.user != path) {
+		snprintf(alias, sizeof(alias), "%.*s%.*s", user_len, place.user, instance_len,
+			place.instance);
+		write_alias(render, alias);
+	}
 }
 
 static const char *hosts_item(struct render *render, const struct render_item *item)

@@ -19,6 +19,7 @@ FAR = "/far"
 FORMATS = ("lines", "json", "prometheus", "envoy", "haproxy", "nginx", "hosts", "env")
 WEB = "/users/joe/web/prod/components"
 HADOOP = "/users/ann/services/app/x1/components"
+CART = "/services/cart/components"
 
 # Each is asked for by its path and by its name.
 SERVICES = {
@@ -26,6 +27,8 @@ SERVICES = {
     "whole name": (WEB, "prod.web.joe.users"),
     "component": (f"{WEB}/c1", "c1.prod.web.joe"),
     "node": ("/services/db", "db.services"),
+    "service": (CART, "cart.services"),
+    "component of a service": (f"{CART}/i1", "i1.cart.services"),
     "Hadoop": (HADOOP, "x1.app.ann"),
     "Hadoop component": (f"{HADOOP}/h1", "h1.x1.app.ann"),
     "Hadoop without class": (f"{HADOOP}/h2", "main.x1.ann"),
@@ -33,7 +36,7 @@ SERVICES = {
 }
 PROTOCOLS = (None, "http", "sql")
 NEAR = ("self", "us/b", None)
-FILTERED = ("instance", "component", "node", "absent")  # these by an attribute, too
+FILTERED = ("instance", "component", "node", "service", "absent")  # these by an attribute, too
 
 OF_A_PATH = ("endpoints", "text", "targets", "libberth", "set", "set as text")
 
@@ -138,6 +141,8 @@ class OneAnswer(OutputTest):
             Member(f"{WEB}/c3", "10.0.0.3", "sql", track="stable", **{"berth:zone": "eu/b"}),
             Member(f"{WEB}/c4", "10.0.0.4", "http", weight=0, **{"berth:zone": "eu/a/r1"}),
             Member("/services/db", "10.0.0.5", "sql", track="stable"),
+            Member(f"{CART}/i1", "10.0.0.11", "http", track="canary"),
+            Member(f"{CART}/i2", "10.0.0.12", "sql", **{"berth:zone": "eu/a"}),
             Member(f"{HADOOP}/h1", "10.0.0.6", "http", **{"berth:zone": "us/b"}),
             Member(f"{HADOOP}/h2", "10.0.0.7", "sql", description="main"),
             Member(f"{FAR}{WEB}/f1", "10.0.0.8", "http", track="canary",
@@ -167,7 +172,7 @@ class OneAnswer(OutputTest):
                     **({"protocol": question.protocol} if question.protocol else {}),
                     **({"attribute.track": question.track} if question.track else {})}
                 name = f"{question.of_output()}-{format}"
-                if question.service in ("instance", "node", "Hadoop", "absent"):
+                if question.service in ("instance", "node", "service", "Hadoop", "absent"):
                     sections[f"output {name}"] = {**common, "format": format,
                         "path": self.directory / name}
         common.pop("attribute.track", None)

@@ -276,6 +276,9 @@ Test(render, hosts_have_the_names_that_dns_answers)
 	cr_expect_str_eq(hosts_line("/users/joe/services/web/prod/components/c1"),
 		"c1.components.prod.web.services.joe.users.berth c1.prod.web.joe.berth "
 		"prod.web.services.joe.users.berth prod.web.joe.berth\n");
+	cr_expect_str_eq(hosts_line("/services/cart/components/i1"),
+		"i1.components.cart.services.berth i1.cart.services.berth cart.services.berth\n");
+	cr_expect_str_eq(hosts_line("/services/cart"), "cart.services.berth\n");
 	cr_expect_str_eq(hosts_line("/users/joe/web"), "web.joe.users.berth\n");
 	cr_expect_str_eq(hosts_line("/users"), "users.berth\n");
 	cr_expect_str_eq(hosts_line("/users/joe/web/prod/components"),
