@@ -14,6 +14,7 @@ import unittest
 import yaml
 from berth import BUILD, PATIENCE, AgentTest, berth, wait_until
 from fake_runtime import FakeRuntime, describe_run
+from names import reserve_names_port
 from rights import needs
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -50,6 +51,8 @@ class Documented(AgentTest):
         text, count = re.subn(r"^socket = .*$",
             f"socket = {self.runtime.path}\naddress = 192.0.2.7", text, flags=re.M)
         self.assertEqual(count, 1)
+        self.names_port = reserve_names_port(self)
+        text = re.sub(r"^listen = .*$", f"listen = 127.0.0.1:{self.names_port}", text, flags=re.M)
         text = text.replace("[agent]\nstate_dir = /var/lib/berth\n", "")
         host.config.write_text(
             f"[agent]\nsocket = {host.socket}\nstate_dir = {host.folder}/state\n{text}")
@@ -65,25 +68,29 @@ class Documented(AgentTest):
         (record,) = part()["records"]
         return part(), record
 
+    @unittest.skipUnless(shutil.which("dig"), "dig is not installed")
     def test_the_readme(self):
         text = (TREE / "README.md").read_text()
-        line = re.search(r"^    docker run (.*berth\.name.*)$", text, re.M)[1]
+        line, look, dig = (re.search(rf"^    {words} (.*?)(?: +#.*)?$", text, re.M)[1]
+            for words in ("docker run", "berth(?= ls)", "dig"))
         host = self.start(next(block for block in blocks("README.md", "ini")
             if "[runtime docker]" in block))
         container = self.runtime.run("web-1", {}, describe_run(shlex.split(line)))
 
         def there():
-            result = berth("--socket", host.socket, *shlex.split(
-                re.search(r"^    berth (ls .*?) +#", text, re.M)[1]))
-            return result.stdout.split()
+            return berth("--socket", host.socket, *shlex.split(look)).stdout.split()
+
+        def named():
+            return subprocess.run(["dig", "-p", str(self.names_port), *shlex.split(dig)],
+                capture_output=True, text=True, timeout=PATIENCE, check=False).stdout.split()
         path = f"/services/web/components/{container.id[:12]}"
         wait_until(lambda: there() == [path], "it is there")
         self.assertEqual(self.in_registry(path)["external"][0]["addresses"],
             [{"host": "192.0.2.7", "port": "8080"}])
-        name = f"{container.id[:12]}.components.web.services.berth"
-        self.assertEqual(host.get(f"/v1/names/{name}").json["addresses"], ["192.0.2.7"])
+        wait_until(lambda: named() == ["192.0.2.7"], "it has a name")
         container.kill()
         wait_until(lambda: there() == [], "it has gone")
+        wait_until(lambda: named() == [], "so has its name")
 
     def test_the_way_from_registrator(self):
         before, after = (yaml.safe_load(block)
