@@ -121,8 +121,8 @@ void announce_on_registry_state(
 	struct announce *announce, enum registry_state state, const char *why)
 {
 	if (state == REGISTRY_CONNECTED) {
-		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 		allocate_kept(&announce->registry_why, "");
+		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 		if (!announce->watch || announce_expects_no_node(announce)) {
 			announce_reconcile(announce);
 		}
