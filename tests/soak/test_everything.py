@@ -491,11 +491,14 @@ class Everything(LifeTest):
         for role in sorted({row["process"] for row in self.rows}):
             rows = [row for row in self.rows if row["process"] == role]
             judged = [row for row in rows if row["warm"]]
-            if len(judged) < 3:
+            if len(judged) < 3 * len(self.FAULTS):
+                figure_of_all(f"{role}: too few rounds for a slope")
                 continue
-            texts = []
+            texts, turn = [], len(self.FAULTS)
             for what in FIGURES:
-                points = [(row["minute"], row[what]) for row in judged]
+                # Of each turn of the faults the most: an upgraded agent begins with little.
+                turns = [judged[at:at + turn] for at in range(0, len(judged) - turn + 1, turn)]
+                points = [(rows[-1]["minute"], max(row[what] for row in rows)) for rows in turns]
                 texts.append(f"{what} {points[0][1]}, {statistics.median(y for _, y in points):g}, "
                     f"{points[-1][1]} ({slope(points) * 60:+.2f} an hour)")
                 if what in ROOM and not (SANITIZER or "reader" in role and what == "wake_ups"):
