@@ -244,8 +244,9 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		code = agent_registry_open(agent, upgrade_get(received, "session"), err);
 	}
 	if (code == 0) {
-		agent_cache_open(agent);
-		code = agent_further_open(agent, err);
+		const json_t *changes = upgrade_get(received, "cached");
+		agent_cache_open(agent, json_string_value(json_object_get(changes, "cache")));
+		code = agent_further_open(agent, json_object_get(changes, "further"), err);
 	}
 	if (code == 0) {
 		code = agent_names_open(agent, received, err);

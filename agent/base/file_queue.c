@@ -140,11 +140,13 @@ static void leave_child(struct file_job *job)
 
 static void take_report(struct file_job *job)
 {
-	struct err result;
+	struct err result = ERR_INIT;
 	bool whole = read(job->report, &result, sizeof(result)) == (ssize_t)sizeof(result);
 	leave_child(job);
 	if (whole) {
 		result.msg[sizeof(result.msg) - 1] = '\0';
+		end(job, &result);
+	} else if (job->cancelled) {
 		end(job, &result);
 	} else if (job->tries < TRIES) {
 		log_warn("agent", "the process that puts %s in place was killed; done again",

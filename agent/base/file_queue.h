@@ -49,7 +49,7 @@ struct file_job *file_queue_add(struct file_queue *queue, struct file_work *work
 
 /*
  * Its caller has no interest any more. A child that is at work ends it all the same, but a prepared
- * file goes.
+ * file goes. The work's context is not used any more.
  */
 void file_queue_cancel(struct file_job *job);
 

@@ -377,8 +377,23 @@ static int remove_file(const struct file_work *work, struct err *err)
 	return sync_folder(work->path, err);
 }
 
+static int do_made(const struct file_work *work, struct err *err)
+{
+	struct file_work made = *work;
+	made.make = NULL;
+	if (work->make(work->context, &made, err) == 0) {
+		(void)file_work_do(&made, err);
+		free(made.head);
+		free(made.data);
+	}
+	return err->code;
+}
+
 int file_work_do(const struct file_work *work, struct err *err)
 {
+	if (work->make) {
+		return do_made(work, err);
+	}
 	struct file_version ignored;
 	switch (work->step) {
 	case FILE_PREPARE:

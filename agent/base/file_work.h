@@ -54,6 +54,12 @@ struct file_work {
 	char *temporary; /* REMOVE: NULL */
 	char *path;      /* the place */
 	struct file_owner owner;
+	/*
+	 * PREPARE, REPLACE: allocates head and data, where the work is done; NULL: they are there.
+	 * 0 or BERTH_FAILED.
+	 */
+	int (*make)(const void *context, struct file_work *made, struct err *err);
+	const void *context;
 	char *head; /* PREPARE, REPLACE: a text in front of the data, or NULL */
 	char *data; /* PREPARE, REPLACE; else NULL */
 	size_t len;

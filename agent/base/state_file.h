@@ -20,6 +20,12 @@
 void state_file_replace(struct file_work *ret_work, const char *directory, const char *name,
 	const char *kind, char *data_take, size_t len);
 
+/* The same for data that `make` of file_work.h makes, with this head. */
+void state_file_replace_made(struct file_work *ret_work, const char *directory, const char *name,
+	int (*make)(const void *context, struct file_work *made, struct err *err),
+	const void *context);
+char *state_file_head(const char *kind, const char *data, size_t len);
+
 /* The work that removes it permanently; an absent file is not an error. */
 void state_file_remove(struct file_work *ret_work, const char *directory, const char *name);
 

@@ -16,8 +16,9 @@
 
 enum {
 	TICK_MS = 1000,
-	LEAST_SHARES = 64,    /* of a resync period: few paths need no tick a second */
-	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
+	LEAST_SHARES = 64,     /* of a resync period: few paths need no tick a second */
+	EVICTION_STEPS = 1024, /* nodes that one turn looks at */
+	CHANGES_MAX = 4096     /* for an upgrade to pass on */
 };
 
 static void touch(const struct cache *cache, const struct cache_node *node)
@@ -170,6 +171,7 @@ static void plan_tick(struct cache *cache)
 
 void cache_flush(struct cache *cache)
 {
+	cache_snapshot_go_on(&cache->store);
 	cache_queue_run(&cache->store);
 	cache_finds_run(&cache->searches);
 	/* Callbacks may ask for more, which is ready or marks more nodes dirty. */
@@ -403,15 +405,29 @@ enum cache_verdict cache_confirm_within(
 	return truth == CACHE_TRUE ? CACHE_READY : CACHE_UNAVAILABLE;
 }
 
-int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
-	struct err *err)
+void cache_save(struct cache *cache, const char *directory, struct file_work *ret_work)
 {
-	return cache_snapshot_save(&cache->store, directory, ret_work, err);
+	cache_snapshot_save(&cache->store, directory, ret_work);
 }
 
-void cache_load(struct cache *cache, const char *directory)
+bool cache_is_outgrown(const struct cache *cache)
 {
-	cache_snapshot_load(&cache->store, directory);
+	return cache->store.saving.changed >= CHANGES_MAX;
+}
+
+char *cache_changes(const struct cache *cache)
+{
+	return cache_snapshot_changes(&cache->store);
+}
+
+void cache_load(struct cache *cache, const char *directory, const char *changes)
+{
+	cache_snapshot_load(&cache->store, directory, changes);
+}
+
+bool cache_is_loading(const struct cache *cache)
+{
+	return cache->store.loading != NULL;
 }
 
 bool cache_is_connected(const struct cache *cache)
@@ -507,6 +523,7 @@ void cache_destroy(struct cache *cache)
 		return;
 	}
 	cache_warm_set(&cache->follow, NULL, 0);
+	cache_snapshot_stop(&cache->store);
 	list_move_all(&cache->table.order, &cache->table.pinned);
 	while (!list_empty(&cache->table.order)) {
 		forget(cache, LIST_ITEM(cache->table.order.next, struct cache_node, order));

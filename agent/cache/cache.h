@@ -364,15 +364,21 @@ int64_t cache_hits_until_ms(const struct cache *cache, int64_t now_ms);
 /* ---- across restarts ---- */
 
 /*
- * The work that saves the known entries into a state directory, for a child or for
- * file_work_finish(). 0, or BERTH_FAILED: there is too much.
+ * The work that saves the known entries into a state directory: a child writes what the cache knows
+ * when it begins. The cache must be there until the work is done, or cancelled.
  */
-int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
-	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+void cache_save(struct cache *cache, const char *directory, struct file_work *ret_work);
+/* So much has changed since a save began that another one is worth it. */
+bool cache_is_outgrown(const struct cache *cache);
+/* The changes since then, for cache_load(); free(). */
+char *cache_changes(const struct cache *cache);
 /*
- * Loads it as stale with its true age, to be confirmed by the registry. A damaged file, or one of
- * another registry, is ignored with a log line.
+ * Loads what was saved, with the `changes` since, or NULL, as stale with its true age, to be
+ * confirmed by the registry. A large file is loaded in the next turns; what anybody asks for
+ * meanwhile comes first, so that nobody notices. A damaged file, or one of another registry, is
+ * ignored with a log line.
  */
-void cache_load(struct cache *cache, const char *directory);
+void cache_load(struct cache *cache, const char *directory, const char *changes);
+bool cache_is_loading(const struct cache *cache);
 
 #endif

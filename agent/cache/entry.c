@@ -16,7 +16,7 @@
  * lists and the counters.
  */
 
-enum { DOUBT_MS = 1000 };
+enum { DOUBT_MS = 1000, CHANGES_BYTES = 8 * 1024 * 1024 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
 	REGISTRY_WATCH_CHILDREN };
@@ -144,6 +144,23 @@ static void report_data(const struct cache_entry *entry, bool known)
 	}
 }
 
+/* As far as answers show it. */
+static bool same_stat(const struct registry_stat *a, const struct registry_stat *b)
+{
+	return a->created_ms == b->created_ms && a->size == b->size && a->node_id == b->node_id;
+}
+
+/* A successor must not get it from the file that is being written, see snapshot.h. */
+static void note_change(struct cache_entry *entry)
+{
+	struct cache_saving *saving = &entry->store->saving;
+	if (entry->save != saving->count) {
+		entry->save = saving->count;
+		saving->changed++;
+		buffer_printf(&saving->changes, "%d%s\n", (int)entry->kind, entry->node->path);
+	}
+}
+
 /* Shares it with the registry. `is_another`: its content is not that of the one before. */
 static void set_value(
 	struct cache_entry *entry, const struct registry_value *value, bool is_another)
@@ -151,6 +168,9 @@ static void set_value(
 	struct cache_store *store = entry->store;
 	size_t before = entry_bytes(entry);
 	const struct registry_value *old = entry->value;
+	if (is_another || !same_stat(&old->stat, &value->stat)) {
+		note_change(entry);
+	}
 	store->unconfirmed -= is_unconfirmed(entry);
 	entry->value = registry_value_hold(value);
 	store->unconfirmed += is_unconfirmed(entry);
@@ -174,12 +194,6 @@ static bool same_value(const struct cache_entry *entry, const struct registry_va
 	}
 	bool has_reasons = registry_value_exists(old) && old->why && value->why;
 	return !has_reasons || strcmp(old->why, value->why) == 0;
-}
-
-/* As far as answers show it. */
-static bool same_stat(const struct registry_stat *a, const struct registry_stat *b)
-{
-	return a->created_ms == b->created_ms && a->size == b->size && a->node_id == b->node_id;
 }
 
 bool cache_entry_is_record(struct cache_entry *entry)
@@ -445,6 +459,9 @@ void cache_entry_free(struct cache_entry *entry)
 	set_state(entry, CACHE_IDLE);
 	store->unconfirmed -= is_unconfirmed(entry);
 	report_data(entry, false);
+	if (entry->value) {
+		note_change(entry);
+	}
 	cache_charge(store->table, entry_bytes(entry), 0);
 	registry_unwatch(entry->watch);
 	registry_value_release(entry->value);
@@ -465,10 +482,19 @@ static void start(struct cache_store *store, struct cache_entry *entry)
 	store->loads++;
 }
 
+static bool may_start(const struct cache_store *store)
+{
+	return !cache_is_full(store->table) && cache_reachable(store->heard);
+}
+
 void cache_queue_run(struct cache_store *store)
 {
-	while (!list_empty(&store->queue) && !cache_is_full(store->table) &&
-		cache_reachable(store->heard)) {
+	while (!list_empty(&store->queue) && may_start(store)) {
+		if (!cache_may_work(store->turn)) {
+			cache_go_on(store->turn);
+			return;
+		}
+		cache_work(store->turn, CACHE_EVENT_STEPS);
 		start(store, LIST_ITEM(store->queue.next, struct cache_entry, link));
 	}
 }
@@ -483,7 +509,11 @@ void cache_entry_load(struct cache_entry *entry, bool urgent)
 		} else {
 			list_append(&store->queue, &entry->link);
 		}
-		cache_queue_run(store);
+		if (urgent && may_start(store)) {
+			start(store, entry); /* however much this turn has begun */
+		} else {
+			cache_queue_run(store);
+		}
 	}
 	if (entry->watch && urgent) {
 		registry_watch_hurry(entry->watch);
@@ -513,11 +543,13 @@ void cache_store_init(struct cache_store *store, struct registry *registry,
 	};
 	list_init(&store->queue);
 	list_init(&store->doubted);
+	buffer_init(&store->saving.changes, CHANGES_BYTES);
 	timer_init(&store->doubt, turn->loop, "doubted paths", on_doubt, store);
 }
 
 void cache_store_finish(struct cache_store *store)
 {
 	cache_refused_forget(&store->refusals);
+	buffer_finish(&store->saving.changes);
 	timer_stop(&store->doubt);
 }

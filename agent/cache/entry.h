@@ -59,6 +59,16 @@ struct cache_entry {
 	bool in_list;  /* the list of its parent's children held the path then, or does since */
 	bool changed;  /* since it was announced */
 	bool expected; /* none of them is fresh before it is known */
+	uint32_t save; /* the last one begun when it got its value, store->saving.count */
+};
+
+/* The last beginning of a save, for its child, and what has changed since: see snapshot.h. */
+struct cache_saving {
+	double wall_s;
+	int64_t now_ms;
+	uint32_t count;        /* of saves */
+	size_t changed;        /* entries */
+	struct buffer changes; /* a line for each: its kind, its path */
 };
 
 /* The reports of the store. */
@@ -86,6 +96,8 @@ struct cache_store {
 	double change_time_s; /* the time of the first change since the last turn; 0: none */
 	int64_t max_stale_ms; /* 0: no limit */
 	const char *snapshot_name;
+	struct cache_saving saving;
+	struct cache_loading *loading; /* NULL: not under way */
 	struct cache_store_events events;
 	/* The data of a path have come or changed (`known`), or have gone; or NULL. */
 	void (*on_data)(void *context, const char *path, bool known);
@@ -113,7 +125,7 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(
 	struct cache_entry *entry, const struct registry_result *saved, int64_t true_at_ms);
-/* Begins the reads that wait, as many as may be under way. */
+/* Begins the reads that wait, as many as may be under way, and some hundred at once. */
 void cache_queue_run(struct cache_store *store);
 
 struct cache_entry *cache_data_of(const struct cache_store *store, const char *path);

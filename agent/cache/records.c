@@ -28,7 +28,7 @@ bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
 			}
 		}
 	}
-	return *cursor < cache->table.bucket_count;
+	return *cursor < cache->table.bucket_count || cache_is_loading(cache);
 }
 
 bool cache_known_data(const struct cache *cache, const char *path, struct cache_record *ret_record)

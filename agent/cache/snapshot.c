@@ -11,13 +11,18 @@
 #include "lib/base/boot.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_text.h"
+#include "lib/base/limits.h"
 #include "lib/base/path.h"
 
 /*
  * Snapshots: the cache's content for the next start. The version and the registry's URL on a line
  * each, an object with the clocks at that time, then one JSON array a line: [path, kind, code, wall
  * clock second at which it was true, created_ms, size, value]. The state file around it knows its
- * length and checksum.
+ * length and checksum. The lines are sorted, since no character of a path is below a quotation
+ * mark; those of older programs are not, and are sorted when they are read.
+ *
+ * The changes that an upgrade passes on are such lines, by the clocks of the snapshot that they
+ * change. Of an entry that is gone there is only what is in front of the code.
  *
  * Until the machine boots again, its monotonic clock says how long ago a snapshot was made, however
  * the wall clock was set since.
@@ -25,6 +30,21 @@
 enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024 };
 
 static const char file_kind[] = "cache";
+
+enum { LINE_STEPS = 32, PATH_AT = 2 /* behind [" */, KIND_BYTES = 2 };
+
+struct cache_loading {
+	struct cache_store *store;
+	char *text;
+	char *changes;
+	char **lines; /* of both, sorted; a line that is taken ends behind its path */
+	size_t count;
+	size_t next;
+	double wall;
+	int64_t now_ms;
+	size_t good;
+	size_t bad;
+};
 
 /* ---- clocks ---- */
 
@@ -84,15 +104,17 @@ static json_t *value_json(const struct cache_entry *entry)
 	return list;
 }
 
-static void save_entry(
-	const struct cache_entry *entry, double wall, int64_t now_ms, struct buffer *out)
+/* Accepts NULL. False: nothing is known, or data that are not a text, so not a record either. */
+static bool save_entry(const struct cache_entry *entry, int64_t heard_ms, struct buffer *out)
 {
-	json_t *value = value_json(entry);
+	json_t *value = entry && entry->value ? value_json(entry) : NULL;
 	if (!value) {
-		return; /* data that is not a text is not a record either */
+		return false;
 	}
-	double age_s = (double)(now_ms - cache_entry_true_at_ms(entry)) / 1e3;
-	double true_at = wall > age_s ? wall - age_s : 0;
+	const struct cache_saving *saving = &entry->store->saving;
+	int64_t true_at_ms = entry->state == CACHE_LIVE ? heard_ms : entry->true_at_ms;
+	double age_s = (double)(saving->now_ms - true_at_ms) / 1e3;
+	double true_at = saving->wall_s > age_s ? saving->wall_s - age_s : 0;
 	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
 		cache_code(entry), true_at, (json_int_t)entry->value->stat.created_ms,
 		(json_int_t)entry->value->stat.size, value);
@@ -101,35 +123,77 @@ static void save_entry(
 		buffer_append_text(out, "\n");
 	}
 	json_decref(line);
+	return line != NULL;
 }
 
-int cache_snapshot_save(const struct cache_store *store, const char *directory,
-	struct file_work *ret_work, struct err *err)
+static int compare_nodes(const void *a, const void *b)
 {
-	double wall = clock_wall_s();
-	int64_t now_ms = clock_monotonic_ms();
-	struct buffer out;
-	buffer_init(&out, FILE_BYTES);
-	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(store->registry));
-	save_clocks(wall, now_ms, &out);
+	const struct cache_node *const *first = a;
+	const struct cache_node *const *second = b;
+	return strcmp((*first)->path, (*second)->path);
+}
+
+/* In the child. */
+static int make(const void *context, struct file_work *made, struct err *err)
+{
+	const struct cache_store *store = context;
 	const struct cache_table *table = store->table;
+	const struct cache_node **nodes = allocate_zeroed(
+		table->node_count, sizeof(struct cache_node *));
+	struct buffer out;
+	size_t count = 0;
+	int64_t heard_ms = cache_heard_ms(store->heard, store->saving.now_ms);
 	for (const struct cache_node *node = cache_node_next(table, NULL); node;
 		node = cache_node_next(table, node)) {
+		nodes[count++] = node;
+	}
+	qsort(nodes, count, sizeof(*nodes), compare_nodes);
+	buffer_init(&out, FILE_BYTES);
+	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(store->registry));
+	save_clocks(store->saving.wall_s, store->saving.now_ms, &out);
+	for (size_t i = 0; i < count; i++) {
 		for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-			if (node->entries[kind] && node->entries[kind]->value) {
-				save_entry(node->entries[kind], wall, now_ms, &out);
-			}
+			save_entry(nodes[i]->entries[kind], heard_ms, &out);
 		}
 	}
+	free(nodes);
 	if (out.failed) {
 		buffer_finish(&out);
 		return err_set(err, BERTH_FAILED, "the cache is too large to be saved");
 	}
-	size_t len;
-	char *text = buffer_take(&out, &len);
-	state_file_replace(ret_work, directory, store->snapshot_name, file_kind, text, len);
-	ret_work->passing = true; /* a copy of the registry; an upgrade waits for it */
+	made->data = buffer_take(&out, &made->len);
+	made->head = state_file_head(file_kind, made->data, made->len);
 	return 0;
+}
+
+void cache_snapshot_save(
+	struct cache_store *store, const char *directory, struct file_work *ret_work)
+{
+	struct cache_saving *saving = &store->saving;
+	saving->wall_s = clock_wall_s();
+	saving->now_ms = clock_monotonic_ms();
+	saving->count++;
+	saving->changed = 0;
+	buffer_finish(&saving->changes);
+	state_file_replace_made(ret_work, directory, store->snapshot_name, make, store);
+	ret_work->passing = true; /* a copy of the registry; an upgrade waits for it */
+}
+
+char *cache_snapshot_changes(const struct cache_store *store)
+{
+	char *changes = allocate_text(buffer_text(&store->saving.changes));
+	int64_t heard_ms = cache_heard_ms(store->heard, clock_monotonic_ms());
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (char *rest = changes, *at; *rest && (at = strsep(&rest, "\n")) != NULL;) {
+		const char *path = at + 1;
+		const struct cache_node *node = cache_node_find(store->table, path, strlen(path));
+		if (!node || !save_entry(node->entries[*at - '0'], heard_ms, &out)) {
+			buffer_printf(&out, "[\"%s\",%c,\n", path, *at);
+		}
+	}
+	free(changes);
+	return buffer_take(&out, NULL);
 }
 
 /* ---- loading ---- */
@@ -197,19 +261,129 @@ static bool load_entry(struct cache_store *store, const json_t *line, double wal
 	return true;
 }
 
-static size_t load_lines(struct cache_store *store, char *text, size_t *ret_bad)
+/* 0: the line does not begin with a path. */
+static size_t path_len(const char *line)
 {
-	int64_t now_ms = clock_monotonic_ms();
-	double wall = load_clocks(&text, now_ms);
-	size_t good = 0;
-	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-		json_t *json = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);
-		bool taken = load_entry(store, json, wall, now_ms);
-		good += taken;
-		*ret_bad += !taken;
+	size_t len = strncmp(line, "[\"", PATH_AT) == 0 ? strcspn(line + PATH_AT, "\"") : 0;
+	bool valid = strncmp(line + PATH_AT + len, "\",", 2) == 0 &&
+		path_check(line + PATH_AT, len, NULL) == 0;
+	return valid ? len : 0;
+}
+
+static void restore_line(struct cache_loading *loading, char *line)
+{
+	char *rest = line + PATH_AT + path_len(line) + 2;
+	if (strnlen(rest, KIND_BYTES + 1) > KIND_BYTES) {
+		json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
+		bool good = load_entry(loading->store, json, loading->wall, loading->now_ms);
+		loading->good += good;
+		loading->bad += !good;
 		json_decref(json);
 	}
-	return good;
+	*rest = '\0';
+}
+
+/* The first line that does not come before one with this beginning. */
+static size_t find_line(char *const *lines, size_t count, const char *start, size_t len)
+{
+	size_t low = 0;
+	size_t high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strncmp(lines[middle], start, len) < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+/* How many lines there are of a path; *ret_first: the first one. */
+static size_t find_path(
+	const struct cache_loading *loading, const char *path, size_t path_len, size_t *ret_first)
+{
+	char start[PATH_AT + LIMIT_PATH_BYTES + 3];
+	size_t len = (size_t)snprintf(start, sizeof(start), "[\"%.*s\",", (int)path_len, path);
+	size_t first = find_line(loading->lines, loading->count, start, len);
+	size_t end = first;
+	while (end < loading->count && strncmp(loading->lines[end], start, len) == 0) {
+		end++;
+	}
+	*ret_first = first;
+	return end - first;
+}
+
+/* The nearest node above it that is saved has made those above itself. */
+static void make_above(const struct cache_loading *loading, const struct cache_node *node)
+{
+	struct cache_table *table = loading->store->table;
+	char *path = allocate_text(node->path);
+	size_t first;
+	size_t len;
+	while ((len = path_parent_len(path)) > 0 && !cache_node_find(table, path, len)) {
+		bool saved = find_path(loading, path, len, &first) > 0;
+		path[len] = '\0';
+		if (saved) {
+			cache_node_get(table, path);
+			break;
+		}
+	}
+	free(path);
+}
+
+static void on_made(void *context, struct cache_node *node)
+{
+	struct cache_loading *loading = context;
+	size_t first;
+	size_t count = find_path(loading, node->path, node->path_len, &first);
+	for (size_t i = first; i < first + count; i++) {
+		restore_line(loading, loading->lines[i]);
+	}
+	make_above(loading, node);
+}
+
+static void add_lines(struct cache_loading *loading, char *text)
+{
+	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+		*end = '\0';
+		loading->lines = allocate_grow(loading->lines, loading->count, sizeof(char *));
+		loading->lines[loading->count++] = line;
+	}
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	char *const *first = a;
+	char *const *second = b;
+	return strcmp(*first, *second);
+}
+
+static void sort_lines(struct cache_loading *loading)
+{
+	for (size_t i = 1; i < loading->count; i++) {
+		if (strcmp(loading->lines[i - 1], loading->lines[i]) > 0) {
+			qsort(loading->lines, loading->count, sizeof(char *), compare_lines);
+			return;
+		}
+	}
+}
+
+/* Each in the place of what is saved of the same entry. */
+static void add_changes(struct cache_loading *loading, const char *changes)
+{
+	size_t saved = loading->count;
+	loading->changes = allocate_text(changes);
+	add_lines(loading, loading->changes);
+	size_t all = loading->count;
+	loading->count = saved;
+	for (size_t i = saved; i < all; i++) {
+		char *line = loading->lines[i];
+		size_t len = PATH_AT + path_len(line) + 2 + KIND_BYTES;
+		size_t at = find_line(loading->lines, saved, line, len);
+		bool found = at < saved && strncmp(loading->lines[at], line, len) == 0;
+		loading->lines[found ? at : loading->count++] = line;
+	}
 }
 
 /* The lines behind the head; NULL, with a log line, when they are not for us. */
@@ -230,7 +404,54 @@ static char *skip_head(const struct cache_store *store, char *text)
 	return end + 1;
 }
 
-void cache_snapshot_load(struct cache_store *store, const char *directory)
+static void finish(struct cache_loading *loading)
+{
+	loading->store->table->on_made = NULL;
+	loading->store->loading = NULL;
+	free(loading->lines);
+	free(loading->changes);
+	free(loading->text);
+	free(loading);
+}
+
+/* Users may have made nodes before. */
+static void restore_made(struct cache_loading *loading)
+{
+	const struct cache_table *table = loading->store->table;
+	struct cache_node **nodes = allocate_zeroed(
+		table->node_count + 1, sizeof(struct cache_node *));
+	size_t count = 0;
+	for (struct cache_node *node = cache_node_next(table, NULL); node;
+		node = cache_node_next(table, node)) {
+		nodes[count++] = node;
+	}
+	for (size_t i = 0; i < count; i++) {
+		on_made(loading, nodes[i]);
+	}
+	free(nodes);
+}
+
+static void begin(struct cache_store *store, char *text_take, char *lines, const char *changes)
+{
+	struct cache_loading *loading = allocate_zeroed(1, sizeof(*loading));
+	loading->store = store;
+	loading->text = text_take;
+	loading->now_ms = clock_monotonic_ms();
+	loading->wall = load_clocks(&lines, loading->now_ms);
+	add_lines(loading, lines);
+	sort_lines(loading);
+	if (changes) {
+		add_changes(loading, changes);
+		sort_lines(loading);
+	}
+	store->loading = loading;
+	store->table->context = loading;
+	store->table->on_made = on_made;
+	restore_made(loading);
+	cache_snapshot_go_on(store);
+}
+
+void cache_snapshot_load(struct cache_store *store, const char *directory, const char *changes)
 {
 	char *text;
 	size_t len;
@@ -244,13 +465,55 @@ void cache_snapshot_load(struct cache_store *store, const char *directory)
 	}
 	char *lines = skip_head(store, text);
 	if (lines) {
-		size_t bad = 0;
-		size_t good = load_lines(store, lines, &bad);
-		log_info(
-			"cache", "%zu saved entries, stale until the registry confirms them", good);
-		if (bad > 0) {
-			log_warn("cache", "%zu saved entries are ignored: they are malformed", bad);
+		begin(store, text, lines, changes);
+	} else {
+		free(text);
+	}
+}
+
+static void take_line(struct cache_loading *loading, const char *line)
+{
+	char path[LIMIT_PATH_BYTES + 1];
+	struct cache_table *table = loading->store->table;
+	size_t len = path_len(line);
+	if (len == 0) {
+		loading->bad++;
+	} else if (!cache_node_find(table, line + PATH_AT, len)) {
+		snprintf(path, sizeof(path), "%.*s", (int)len, line + PATH_AT);
+		cache_work(loading->store->turn, LINE_STEPS);
+		struct cache_node *node = cache_node_get(table, path);
+		if (!node->entries[CACHE_DATA] && !node->entries[CACHE_CHILDREN]) {
+			cache_mark_dirty(loading->store->turn, node); /* so that it goes */
 		}
 	}
-	free(text);
+}
+
+void cache_snapshot_go_on(struct cache_store *store)
+{
+	struct cache_loading *loading = store->loading;
+	if (!loading) {
+		return;
+	}
+	while (loading->next < loading->count && cache_may_work(store->turn)) {
+		take_line(loading, loading->lines[loading->next++]);
+	}
+	/* Also behind the end, for those who wait for it. */
+	cache_go_on(store->turn);
+	if (loading->next < loading->count) {
+		return;
+	}
+	log_info("cache", "%zu saved entries, stale until the registry confirms them",
+		loading->good);
+	if (loading->bad > 0) {
+		log_warn(
+			"cache", "%zu saved entries are ignored: they are malformed", loading->bad);
+	}
+	finish(loading);
+}
+
+void cache_snapshot_stop(struct cache_store *store)
+{
+	if (store->loading) {
+		finish(store->loading);
+	}
 }

@@ -98,6 +98,9 @@ struct cache_node *cache_node_get(struct cache_table *table, const char *path)
 	list_prepend(&table->order, &node->order);
 	table->node_count++;
 	cache_charge(table, 0, node_bytes(node));
+	if (table->on_made) {
+		table->on_made(table->context, node);
+	}
 	return node;
 }
 

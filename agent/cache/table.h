@@ -44,6 +44,9 @@ struct cache_table {
 	bool unpinned;      /* something that pinned nodes has ended since */
 	size_t bytes;
 	size_t max_bytes;
+	/* A node has been made, and nobody knows of it yet; or NULL. It may make others. */
+	void (*on_made)(void *context, struct cache_node *node);
+	void *context;
 };
 
 /* An empty table; `bytes` are taken already. */

@@ -66,6 +66,7 @@ enum agent_phase {
 	AGENT_LINGERING,
 	AGENT_STOPPING_PROCESS,
 	AGENT_TELLING,
+	AGENT_SAVING,
 	AGENT_DONE
 };
 
@@ -139,6 +140,7 @@ struct agent {
 	struct log_rate lines[AGENT_LINE_RATES]; /* of the log, by subject */
 	struct metrics *metrics;
 	struct cache *cache;
+	struct file_job *cache_save;    /* NULL: not under way */
 	struct agent_net *net;          /* of serving/further.c: /net */
 	struct agent_further **further; /* likewise: further registries */
 	size_t further_count;

@@ -76,6 +76,7 @@ static json_t *agent_status(const struct agent *agent)
 		[AGENT_LINGERING] = "lingering",
 		[AGENT_STOPPING_PROCESS] = "stopping the main process",
 		[AGENT_TELLING] = "waiting for on_change",
+		[AGENT_SAVING] = "saving the cache",
 		[AGENT_DONE] = "done" };
 	return json_pack(
 		"{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o?, s:o, s:o, s:o, "

@@ -1,5 +1,7 @@
 #include "agent/life/stop.h"
 
+#include "agent/serving/cache.h"
+#include "agent/serving/further.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
 #include "agent/core/event.h"
@@ -13,6 +15,8 @@
  * return.
  */
 enum { DEREGISTER_PATIENCE_MS = 3000 };
+/* A disk that takes longer for the cache hangs. */
+enum { SAVE_PATIENCE_MS = 5000 };
 
 static void done(struct agent *agent)
 {
@@ -27,11 +31,23 @@ static void enter(struct agent *agent, enum agent_phase phase, int64_t patience_
 	timer_start(&agent->phase_timer, patience_ms);
 }
 
-/* The last thing that waits for something: the components' on_change learn their last state. */
+/* The last thing that waits for something; look-ups are answered meanwhile. */
+static void save(struct agent *agent)
+{
+	agent_cache_save(agent);
+	agent_further_save(agent);
+	if (agent->cache_save || agent_further_is_saving(agent)) {
+		enter(agent, AGENT_SAVING, SAVE_PATIENCE_MS);
+	} else {
+		done(agent);
+	}
+}
+
+/* The components' on_change learn their last state. */
 static void end(struct agent *agent)
 {
 	if (agent->leave_session || !agent_components_untold(agent)) {
-		done(agent);
+		save(agent);
 	} else if (agent->phase != AGENT_TELLING) {
 		enter(agent, AGENT_TELLING, agent->config->agent.hook_timeout_ms);
 	}
@@ -88,6 +104,8 @@ static void on_phase_timer(void *context)
 		stop_main_process(agent);
 	} else if (agent->phase == AGENT_TELLING) {
 		log_warn("agent", "an on_change did not take the last state within hook_timeout");
+		save(agent);
+	} else if (agent->phase == AGENT_SAVING) {
 		done(agent);
 	}
 }
@@ -126,7 +144,7 @@ void agent_quit(struct agent *agent, const char *why)
 		begin(agent, why);
 	}
 	if (agent->phase == AGENT_STOPPING_PROCESS || agent->phase == AGENT_TELLING ||
-		agent->phase == AGENT_DONE) {
+		agent->phase == AGENT_SAVING || agent->phase == AGENT_DONE) {
 		return;
 	}
 	log_info("agent", "%s: leaving the session to a successor", why);
@@ -156,6 +174,11 @@ void agent_stop_proceed(struct agent *agent)
 		break;
 	case AGENT_TELLING:
 		end(agent);
+		break;
+	case AGENT_SAVING:
+		if (!agent->cache_save && !agent_further_is_saving(agent)) {
+			done(agent);
+		}
 		break;
 	case AGENT_RUNNING:
 	case AGENT_DONE:

@@ -37,13 +37,12 @@
 
 /* How long the new program may take to read the configuration and say that it is good. */
 enum { TEST_PATIENCE_MS = 10000 };
+/* How long the caches may take to be saved, which is so often worth it while they change. */
+enum { SAVE_PATIENCE_MS = 20000, SAVES_MAX = 3 };
 /* How long requests under way may take; streams and long polls are not waited for. */
 enum { REQUESTS_PATIENCE_MS = 2000 };
 /* How long the disk may take for files behind that; it hangs if it takes longer. */
 enum { FILES_PATIENCE_MS = 8000 };
-/* The same for the snapshot of the cache: meanwhile nobody gets an answer. */
-enum { SNAPSHOT_PATIENCE_MS = 5000 };
-
 enum { PATH_BYTES = 4096 };
 /* So much of what the new program says about the configuration gets into the log. */
 enum { TEST_ERRORS_BYTES = 16384 };
@@ -51,7 +50,7 @@ enum { TEST_ERRORS_BYTES = 16384 };
 extern char **environ;
 
 struct agent_upgrade {
-	enum { IDLE, TESTING, SETTLING, BLOCKED } step;
+	enum { IDLE, TESTING, SAVING, SETTLING, BLOCKED } step;
 	char binary[PATH_BYTES]; /* this program's path when it was started */
 	ev_child test;           /* the new program, reading the configuration */
 	int errors;              /* what it writes to stderr; -1: none */
@@ -60,6 +59,7 @@ struct agent_upgrade {
 	ev_idle turn;       /* keeps the loop from sleeping while signals are blocked */
 	bool impatient;     /* requests have taken too long, and are cut off */
 	bool same_registry; /* after it */
+	int saves;          /* of the caches that it has begun */
 };
 
 static void become_idle(struct agent *agent)
@@ -121,6 +121,10 @@ static json_t *make_document(struct agent *agent)
 	json_t *components = agent_components_save(agent);
 	json_t *paths = agent_registry_paths(agent);
 	json_t *drains = agent_drain_save(agent);
+	char *changes = cache_changes(agent->cache);
+	json_t *cached = json_pack(
+		"{s:s, s:o}", "cache", changes, "further", agent_further_changes(agent));
+	free(changes);
 	agent->leave_session = agent->upgrade->same_registry;
 	/*
 	 * Ends checks under way; the records stay. The bridge is left as it is: the connections of
@@ -130,27 +134,28 @@ static json_t *make_document(struct agent *agent)
 	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
 	agent_names_close(agent);
-	agent_further_close(agent);
-	agent_cache_close(agent);
+	agent_further_leave(agent);
+	shared_destroy(agent->shared);
 	char server[80];
 	text_printf(server, sizeof(server), "%s", registry_server(agent->registry));
 	json_t *session = NULL;
 	if (agent->leave_session) {
-		session = agent_registry_leave(agent, paths);
+		session = agent_registry_leave(agent, paths, registry_leave);
 	} else {
 		json_decref(paths);
 		agent_registry_close(agent);
 	}
 	return json_pack(
-		"{s:o, s:o, s:o*, s:o, s:o, s:s, s:f, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, "
-		"s:I, s:b}",
-		"checks", checks, "components", components, "session", session, "history",
-		history_json(agent->history, true), "drain", drains, "holder", agent->holder.secret,
-		"started", agent->started, "started_ms", (json_int_t)agent->started_ms, "binary",
-		agent->upgrade->binary, "state_dir", agent->config->agent.state_dir, "socket",
-		socket, "socket_path", agent->config->agent.socket, "listen",
-		agent->config->agent.listen, "xds", agent->config->xds.listen, "server", server,
-		"core_limit", (json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		"{s:o, s:o, s:o, s:o*, s:o, s:o, s:s, s:f, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+		"s:I, s:I, s:b}",
+		"cached", cached, "checks", checks, "components", components, "session", session,
+		"history", history_json(agent->history, true), "drain", drains, "holder",
+		agent->holder.secret, "started", agent->started, "started_ms",
+		(json_int_t)agent->started_ms, "binary", agent->upgrade->binary, "state_dir",
+		agent->config->agent.state_dir, "socket", socket, "socket_path",
+		agent->config->agent.socket, "listen", agent->config->agent.listen, "xds",
+		agent->config->xds.listen, "server", server, "core_limit",
+		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
 		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
 }
 
@@ -176,7 +181,7 @@ static _Noreturn void execute(struct agent *agent)
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
 	/* The successor reads what is in place, and no child of ours may replace it any more. */
-	(void)file_queue_wait(agent->files, SNAPSHOT_PATIENCE_MS);
+	(void)file_queue_wait(agent->files, REQUESTS_PATIENCE_MS);
 	file_queue_destroy(agent->files);
 	agent_privileges_pass();
 	if (passed.document) {
@@ -191,6 +196,29 @@ static _Noreturn void execute(struct agent *agent)
 }
 
 /* ---- settling: requests under way are answered, files are in place ---- */
+
+static bool any_cache(const struct agent *agent, bool (*is)(const struct cache *cache))
+{
+	return is(agent->cache) || agent_further_any(agent, is);
+}
+
+/* Saves the caches, and again while much changes meanwhile; true at the end. */
+static bool caches_saved(struct agent *agent)
+{
+	struct agent_upgrade *upgrade = agent->upgrade;
+	if (any_cache(agent, cache_is_loading) || agent->cache_save ||
+		agent_further_is_saving(agent)) {
+		return false;
+	}
+	if (upgrade->saves == SAVES_MAX ||
+		(upgrade->saves > 0 && !any_cache(agent, cache_is_outgrown))) {
+		return true;
+	}
+	upgrade->saves++;
+	agent_cache_save(agent);
+	agent_further_save(agent);
+	return false;
+}
 
 static bool settled(const struct agent *agent)
 {
@@ -234,6 +262,14 @@ static void finish_requests(struct agent *agent)
 	}
 }
 
+static void settle(struct agent *agent)
+{
+	agent->upgrade->step = SETTLING;
+	agent->upgrade->impatient = false;
+	timer_start(&agent->upgrade->patience, REQUESTS_PATIENCE_MS);
+	agent_wake(agent); /* so that the loop comes back here */
+}
+
 static void on_settle(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
 	(void)loop;
@@ -241,6 +277,8 @@ static void on_settle(struct ev_loop *loop, ev_prepare *prepare, int events)
 	struct agent *agent = prepare->data;
 	if (agent->phase != AGENT_RUNNING) {
 		become_idle(agent);
+	} else if (agent->upgrade->step == SAVING && caches_saved(agent)) {
+		settle(agent);
 	} else if (agent->upgrade->step == SETTLING && settled(agent)) {
 		block(agent);
 	} else if (agent->upgrade->step == BLOCKED && settled(agent)) {
@@ -250,12 +288,12 @@ static void on_settle(struct ev_loop *loop, ev_prepare *prepare, int events)
 	}
 }
 
-static void settle(struct agent *agent)
+static void save(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
-	upgrade->step = SETTLING;
-	upgrade->impatient = false;
-	timer_start(&agent->upgrade->patience, REQUESTS_PATIENCE_MS);
+	upgrade->step = SAVING;
+	upgrade->saves = 0;
+	timer_start(&upgrade->patience, SAVE_PATIENCE_MS);
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
@@ -283,7 +321,7 @@ static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 	if (agent->phase != AGENT_RUNNING) {
 		become_idle(agent);
 	} else if (WIFEXITED(child->rstatus) && WEXITSTATUS(child->rstatus) == 0) {
-		settle(agent);
+		save(agent);
 	} else {
 		log_errors(agent->upgrade);
 		give_up(agent,
@@ -297,7 +335,7 @@ static void on_patience(void *context)
 	struct agent *agent = context;
 	if (agent->upgrade->step == TESTING) {
 		kill(agent->upgrade->test.pid, SIGKILL);
-	} else if (agent->upgrade->impatient) {
+	} else if (agent->upgrade->step == SAVING || agent->upgrade->impatient) {
 		give_up(agent, "the disk does not take our files: the old program stays");
 	} else {
 		if (http_requests(agent->http) > api_watchers(agent->api)) {

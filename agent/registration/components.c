@@ -93,6 +93,10 @@ static struct gate gate_of(const struct agent *agent, struct component *componen
 	} else if (component_drain(component)->active) {
 		gate.gate = COMPONENT_GATE_CLOSED;
 		drain_describe(component_drain(component), gate.why, sizeof(gate.why));
+	} else if (agent->phase == AGENT_SAVING && agent->leave_session) {
+		gate.gate = COMPONENT_GATE_UNDECIDED;
+		text_printf(
+			gate.why, sizeof(gate.why), "the agent leaves its session to a successor");
 	} else if (stopping && component_config(component)->keep_on_stop) {
 		gate.gate = COMPONENT_GATE_UNDECIDED;
 		text_printf(gate.why, sizeof(gate.why),

@@ -217,11 +217,12 @@ static void close_lookups(struct agent *agent)
 	agent->lookups = NULL;
 }
 
-json_t *agent_registry_leave(struct agent *agent, json_t *paths_take)
+json_t *agent_registry_leave(
+	struct agent *agent, json_t *paths_take, json_t *(*leave)(struct registry *registry))
 {
 	close_lookups(agent);
 	registry_loop_finish(&agent->registry_driver);
-	json_t *session = registry_detach(agent->registry);
+	json_t *session = leave(agent->registry);
 	agent->registry = NULL;
 	json_t *document = NULL;
 	if (session) {
@@ -620,7 +621,7 @@ void agent_registry_close(struct agent *agent)
 		return;
 	}
 	if (agent->leave_session) {
-		json_decref(agent_registry_leave(agent, json_array()));
+		json_decref(agent_registry_leave(agent, json_array(), registry_detach));
 		return;
 	}
 	close_lookups(agent);

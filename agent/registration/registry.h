@@ -37,9 +37,11 @@ void agent_registry_close(struct agent *agent);
 /* All paths at which a node of ours may be. New reference. */
 json_t *agent_registry_paths(const struct agent *agent);
 /*
- * Detaches from the session. Returns what a successor needs to resume it (new reference), or NULL.
+ * Detaches from the session, by registry_detach() or registry_leave(). Returns what a successor
+ * needs to resume it (new reference), or NULL.
  */
-json_t *agent_registry_leave(struct agent *agent, json_t *paths_take);
+json_t *agent_registry_leave(
+	struct agent *agent, json_t *paths_take, json_t *(*leave)(struct registry *registry));
 /* Saves session and paths for a successor. */
 void agent_registry_save_session(struct agent *agent);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "agent/core/event.h"
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
@@ -50,7 +51,19 @@ static void set_shared_options(struct agent *agent, const struct cache_options *
 			.warm_count = of_cache->warm_count });
 }
 
-void agent_cache_open(struct agent *agent)
+static bool has_snapshots(const struct agent *agent)
+{
+	return agent->config->cache.snapshot && state_dir_usable(&agent->state);
+}
+
+void agent_cache_load(struct agent *agent, struct cache *cache, const char *changes)
+{
+	if (has_snapshots(agent)) {
+		cache_load(cache, agent->state.path, changes);
+	}
+}
+
+void agent_cache_open(struct agent *agent, const char *changes)
 {
 	struct agent_cache_room room;
 	struct cache_options options = agent_cache_options(
@@ -59,31 +72,42 @@ void agent_cache_open(struct agent *agent)
 	agent->shared = shared_create(agent->loop, agent->cache);
 	set_shared_options(agent, &options);
 	free(room.warm);
-	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
-		cache_load(agent->cache, agent->state.path);
+	agent_cache_load(agent, agent->cache, changes);
+}
+
+struct file_job *agent_cache_begin_save(struct agent *agent, struct cache *cache,
+	void (*on_saved)(void *context, const struct err *err), void *context)
+{
+	struct file_work work;
+	if (!cache || !has_snapshots(agent) || cache_is_loading(cache)) {
+		return NULL;
 	}
+	cache_save(cache, agent->state.path, &work);
+	return file_queue_add(agent->files, &work, on_saved, context);
 }
 
 static void on_saved(void *context, const struct err *err)
 {
-	(void)context;
+	struct agent *agent = context;
+	agent->cache_save = NULL;
 	if (err->code) {
 		log_warn("cache", "no snapshot is left for the next start: %s", err->msg);
 	}
+	agent_wake(agent);
+}
+
+void agent_cache_save(struct agent *agent)
+{
+	agent->cache_save = agent_cache_begin_save(agent, agent->cache, on_saved, agent);
 }
 
 void agent_cache_close(struct agent *agent)
 {
 	shared_destroy(agent->shared);
 	agent->shared = NULL;
-	if (agent->cache && agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
-		struct err err = ERR_INIT;
-		struct file_work work;
-		if (cache_save(agent->cache, agent->state.path, &work, &err)) {
-			on_saved(agent, &err);
-		} else {
-			(void)file_queue_add(agent->files, &work, on_saved, agent);
-		}
+	if (agent->cache_save) {
+		file_queue_cancel(agent->cache_save);
+		agent->cache_save = NULL;
 	}
 	cache_destroy(agent->cache);
 	agent->cache = NULL;

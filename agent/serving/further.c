@@ -24,9 +24,10 @@ struct agent_further {
 	struct cache *cache;
 	enum registry_state was; /* before the last change */
 	double since;
-	char error[256]; /* the last one since it was connected; "" while it is */
-	bool is_kept;    /* by the reload under way */
-	bool goes;       /* its name is configured no more */
+	char error[256];       /* the last one since it was connected; "" while it is */
+	struct file_job *save; /* of the cache; NULL: not under way */
+	bool is_kept;          /* by the reload under way */
+	bool goes;             /* its name is configured no more */
 };
 
 /* The registry of the names themselves. */
@@ -112,6 +113,9 @@ static int open_registry(struct agent_further *further, struct err *err)
 
 static void destroy(struct agent_further *further)
 {
+	if (further->save) {
+		file_queue_cancel(further->save);
+	}
 	cache_destroy(further->cache);
 	if (further->registry) {
 		/* A session without nodes of its own ends by itself: nobody waits for that. */
@@ -138,8 +142,8 @@ static void set_cache_options(struct agent_further *further)
 }
 
 /* NULL, with a line in the log: it cannot be opened. */
-static struct agent_further *create(
-	struct agent *agent, const struct config_registry *config, struct err *err)
+static struct agent_further *create(struct agent *agent, const struct config_registry *config,
+	const json_t *changes, struct err *err)
 {
 	struct agent_further *further = allocate_zeroed(1, sizeof(*further));
 	further->agent = agent;
@@ -155,9 +159,8 @@ static struct agent_further *create(
 		return NULL;
 	}
 	set_cache_options(further);
-	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
-		cache_load(further->cache, agent->state.path);
-	}
+	agent_cache_load(
+		agent, further->cache, json_string_value(json_object_get(changes, config->name)));
 	shared_forget(agent->shared, agent->net->cache); /* to which its paths were absent */
 	cache_attach(agent->cache, further->at, further->cache);
 	registry_loop_init(&further->driver, agent->loop, further->registry);
@@ -167,25 +170,49 @@ static struct agent_further *create(
 
 static void on_saved(void *context, const struct err *err)
 {
-	(void)context;
+	struct agent_further *further = context;
+	further->save = NULL;
 	if (err->code) {
 		log_warn("cache", "no snapshot of a further registry is left: %s", err->msg);
 	}
+	agent_wake(further->agent);
 }
 
-static void save(struct agent_further *further)
+void agent_further_save(struct agent *agent)
 {
-	struct agent *agent = further->agent;
-	struct err err = ERR_INIT;
-	struct file_work work;
-	if (!agent->config->cache.snapshot || !state_dir_usable(&agent->state)) {
-		return;
+	for (size_t i = 0; i < agent->further_count; i++) {
+		struct agent_further *further = agent->further[i];
+		further->save = agent_cache_begin_save(agent, further->cache, on_saved, further);
 	}
-	if (cache_save(further->cache, agent->state.path, &work, &err)) {
-		on_saved(agent, &err);
-	} else {
-		(void)file_queue_add(agent->files, &work, on_saved, agent);
+}
+
+bool agent_further_any(const struct agent *agent, bool (*is)(const struct cache *cache))
+{
+	bool any = false;
+	for (size_t i = 0; i < agent->further_count; i++) {
+		any = any || is(agent->further[i]->cache);
 	}
+	return any;
+}
+
+bool agent_further_is_saving(const struct agent *agent)
+{
+	bool saving = false;
+	for (size_t i = 0; i < agent->further_count; i++) {
+		saving = saving || agent->further[i]->save;
+	}
+	return saving;
+}
+
+json_t *agent_further_changes(const struct agent *agent)
+{
+	json_t *changes = json_object();
+	for (size_t i = 0; i < agent->further_count; i++) {
+		char *text = cache_changes(agent->further[i]->cache);
+		json_object_set_new(changes, name_of(agent->further[i]), json_string(text));
+		free(text);
+	}
+	return changes;
 }
 
 /* ---- /net ---- */
@@ -245,13 +272,14 @@ static void add(struct agent *agent, struct agent_further *further)
 	agent->further[agent->further_count++] = further;
 }
 
-int agent_further_open(struct agent *agent, struct err *err)
+int agent_further_open(struct agent *agent, const json_t *changes, struct err *err)
 {
 	if (open_net(agent, err)) {
 		return err->code;
 	}
 	for (size_t i = 0; i < agent->config->further_count; i++) {
-		struct agent_further *further = create(agent, &agent->config->further[i], err);
+		struct agent_further *further = create(
+			agent, &agent->config->further[i], changes, err);
 		if (!further) {
 			return err->code;
 		}
@@ -265,7 +293,6 @@ void agent_further_close(struct agent *agent)
 {
 	for (size_t i = 0; i < agent->further_count; i++) {
 		struct agent_further *further = agent->further[i];
-		save(further);
 		shared_forget(agent->shared, further->cache);
 		cache_detach(agent->cache, further->cache);
 		registry_loop_finish(&further->driver);
@@ -275,6 +302,15 @@ void agent_further_close(struct agent *agent)
 	agent->further = NULL;
 	agent->further_count = 0;
 	close_net(agent);
+}
+
+void agent_further_leave(struct agent *agent)
+{
+	for (size_t i = 0; i < agent->further_count; i++) {
+		struct agent_further *further = agent->further[i];
+		registry_loop_finish(&further->driver);
+		json_decref(registry_leave(further->registry));
+	}
 }
 
 /* The one with the same options, which then is kept; NULL: there is none. */
@@ -353,7 +389,7 @@ void agent_further_reload(struct agent *agent)
 		if (find_equal(agent, &config->further[i])) {
 			continue;
 		}
-		struct agent_further *further = create(agent, &config->further[i], &err);
+		struct agent_further *further = create(agent, &config->further[i], NULL, &err);
 		if (further) {
 			add(agent, further);
 		} else {

@@ -11,15 +11,24 @@
 
 #include <jansson.h>
 
+#include "agent/cache/cache.h"
 #include "lib/base/err.h"
 
 struct agent;
 
-/* After the cache, before the names. */
-int agent_further_open(struct agent *agent, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(2);
-/* Begins to save their snapshots; after all that uses the cache, before the cache. */
+/* After the cache, before the names. `changes`: agent_further_changes() of the predecessor. */
+int agent_further_open(struct agent *agent, const json_t *changes, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* After all that uses the cache, before the cache. */
 void agent_further_close(struct agent *agent);
+/* Before exec(): the connections end, and nothing of what was cached is freed. */
+void agent_further_leave(struct agent *agent);
+/* agent_cache_save() of their caches. */
+void agent_further_save(struct agent *agent);
+bool agent_further_is_saving(const struct agent *agent);
+bool agent_further_any(const struct agent *agent, bool (*is)(const struct cache *cache));
+/* cache_changes() by name; new reference. */
+json_t *agent_further_changes(const struct agent *agent);
 /*
  * Makes them those of the configuration in force. Those that go have no path any more, but are
  * there until agent_further_retire(): outputs turn to others meanwhile.

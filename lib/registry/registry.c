@@ -161,6 +161,11 @@ json_t *registry_detach(struct registry *registry)
 	return session;
 }
 
+json_t *registry_leave(struct registry *registry)
+{
+	return registry->ops->detach(registry->backend);
+}
+
 json_t *registry_session(const struct registry *registry)
 {
 	return registry->ops->session(registry->backend);

@@ -242,6 +242,10 @@ void registry_close(struct registry *registry);
  * across exec(), for dir: also by inherited descriptors.
  */
 json_t *registry_detach(struct registry *registry);
+/*
+ * The same before exec(), which frees all memory at once: nothing may use the registry any more.
+ */
+json_t *registry_leave(struct registry *registry);
 
 /*
  * The data that resumes the session, for a state file (ZooKeeper: id and password, a secret). NULL

@@ -97,7 +97,10 @@ static size_t load_and_save(const uint8_t *data, size_t len)
 	if (data) {
 		write_file(&stage, data, len);
 	}
-	cache_load(stage.cache, directory);
+	cache_load(stage.cache, directory, NULL);
+	while (cache_is_loading(stage.cache)) {
+		cache_stage_turn(&stage);
+	}
 	struct cache_stats stats;
 	cache_get_stats(stage.cache, &stats);
 	assert(stats.bytes <= 2 * CACHE_MAX);

@@ -30,11 +30,11 @@ static inline int state_file_erase(const char *directory, const char *name, stru
 	return do_work(&work, err);
 }
 
-static inline int save_cache(const struct cache *cache, const char *directory, struct err *err)
+static inline int save_cache(struct cache *cache, const char *directory, struct err *err)
 {
 	struct file_work work;
-	int code = cache_save(cache, directory, &work, err);
-	return code ? code : do_work(&work, err);
+	cache_save(cache, directory, &work);
+	return do_work(&work, err);
 }
 
 #endif

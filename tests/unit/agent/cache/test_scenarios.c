@@ -654,7 +654,7 @@ static void restart(void *context, char **words)
 	stage->cache.cache = cache_create(
 		stage->cache.loop, stage->cache.registry, &stage->options);
 	cache_on_registry_state(stage->cache.cache, registry_state(stage->cache.registry));
-	cache_load(stage->cache.cache, folder);
+	cache_load(stage->cache.cache, folder, NULL);
 	snprintf(file, sizeof(file), "%s/cache", folder);
 	unlink(file);
 	rmdir(folder);

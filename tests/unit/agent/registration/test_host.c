@@ -149,7 +149,7 @@ OPENED(host, it_is_closed_when_the_other_one_is_left, HOST TWO)
 	struct agent *agent = stage->agent;
 	run_to_both(stage);
 	agent_components_destroy(agent);
-	json_t *left = agent_registry_leave(agent, json_array());
+	json_t *left = agent_registry_leave(agent, json_array(), registry_detach);
 	cr_expect_not_null(left);
 	json_decref(left);
 	cr_expect_null(agent->lookups);

@@ -115,7 +115,7 @@ Test(session, where_none_can_be_continued_none_is_saved)
 	cr_expect_not(timer_runs(&agent->session_save_timer));
 	cr_expect_null(saved_document(stage, "session"));
 	agent_components_destroy(agent);
-	cr_expect_null(agent_registry_leave(agent, json_array()));
+	cr_expect_null(agent_registry_leave(agent, json_array(), registry_detach));
 	cr_expect_null(agent->registry);
 	opened_end(stage);
 }
@@ -176,7 +176,7 @@ OPENED(session, it_goes_from_hand_to_hand_in_an_upgrade, TWO)
 	struct agent *agent = stage->agent;
 	run_to_records(stage);
 	agent_components_destroy(agent);
-	json_t *left = agent_registry_leave(agent, json_pack("[s]", "/app/x"));
+	json_t *left = agent_registry_leave(agent, json_pack("[s]", "/app/x"), registry_detach);
 	cr_assert_not_null(left);
 	cr_expect_null(agent->registry);
 	cr_expect_null(agent->lookups);
@@ -309,7 +309,7 @@ OPENED(session, without_a_state_directory_it_ends_all_the_same, A)
 static json_t *left_at(struct opened *stage, json_t *paths_take)
 {
 	agent_components_destroy(stage->agent);
-	return agent_registry_leave(stage->agent, paths_take);
+	return agent_registry_leave(stage->agent, paths_take, registry_detach);
 }
 
 static void make_own(struct opened *stage, const char *path)

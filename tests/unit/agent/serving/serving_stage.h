@@ -195,8 +195,8 @@ static inline int try_serve(struct serving *serving, struct err *err)
 {
 	struct agent *agent = &serving->agent;
 	struct api_hooks hooks = agent_hooks(agent);
-	agent_cache_open(agent);
-	int code = agent_further_open(agent, err);
+	agent_cache_open(agent, NULL);
+	int code = agent_further_open(agent, NULL, err);
 	if (code == 0) {
 		code = agent_names_open(agent, &serving->received, err);
 	}
@@ -220,6 +220,11 @@ static inline int try_serve(struct serving *serving, struct err *err)
 static inline void serve_no_more(struct serving *serving)
 {
 	struct agent *agent = &serving->agent;
+	if (agent->cache) {
+		agent_cache_save(agent);
+		agent_further_save(agent);
+		cr_assert(file_queue_wait(agent->files, 60000));
+	}
 	agent_bridge_close(agent);
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);

@@ -161,22 +161,6 @@ SERVED(serving_cache, a_snapshot_that_cannot_be_saved_is_reported, "")
 	cr_expect_eq(logged(serving, "no snapshot is left for the next start: "), 1);
 }
 
-SERVED(serving_cache, one_that_is_too_large_is_reported, "")
-{
-	put(serving, "/app", AT_HOST("10.0.0.1"));
-	cr_assert(has(get(serving, LOOK_UP), "HTTP/1.1 200"));
-	agent_outputs_close(&serving->agent);
-	agent_api_close(&serving->agent);
-	serving->agent.http = NULL;
-	agent_names_close(&serving->agent);
-	agent_further_close(&serving->agent);
-	buffer_set_allocator(refuse_first);
-	agent_cache_close(&serving->agent);
-	cr_expect_eq(logged(serving, "no snapshot is left for the next start: "), 1);
-	go_on(serving);
-	cr_expect_neq(access(in(serving, "state/cache"), F_OK), 0);
-}
-
 PREPARED(serving_cache, without_a_state_directory_there_is_none_and_no_complaint, "")
 {
 	put_in(serving, "state", "a file in its place");

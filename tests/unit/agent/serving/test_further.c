@@ -191,19 +191,6 @@ SERVED(further, a_snapshot_that_cannot_be_saved_is_reported, EAST)
 	cr_expect_eq(logged(serving, "no snapshot of a further registry is left: "), 1);
 }
 
-SERVED(further, one_that_is_too_large_is_reported, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	agent_outputs_close(&serving->agent);
-	agent_api_close(&serving->agent);
-	serving->agent.http = NULL;
-	agent_names_close(&serving->agent);
-	buffer_set_allocator(refuse_first);
-	agent_further_close(&serving->agent);
-	cr_expect_eq(logged(serving, "no snapshot of a further registry is left: "), 1);
-}
-
 PREPARED(further, without_a_state_directory_there_is_none_and_no_complaint, EAST)
 {
 	put_in(serving, "state", "a file in its place");
@@ -508,13 +495,13 @@ PREPARED(further, without_a_descriptor_there_is_no_list_of_them, EAST)
 	struct err err = ERR_INIT;
 	struct rlimit all, none;
 	base_open(serving);
-	agent_cache_open(&serving->agent);
+	agent_cache_open(&serving->agent, NULL);
 	int fd = dup(STDERR_FILENO);
 	close(fd);
 	getrlimit(RLIMIT_NOFILE, &all);
 	none = (struct rlimit){ .rlim_cur = (rlim_t)fd, .rlim_max = all.rlim_max };
 	setrlimit(RLIMIT_NOFILE, &none);
-	cr_expect_eq(agent_further_open(&serving->agent, &err), BERTH_FAILED);
+	cr_expect_eq(agent_further_open(&serving->agent, NULL, &err), BERTH_FAILED);
 	setrlimit(RLIMIT_NOFILE, &all);
 	cr_expect(has(err.msg, "cannot make a registry in memory"), "%s", err.msg);
 	cr_expect_null(serving->agent.net);
