@@ -37,7 +37,8 @@ static const struct route {
 	{ "/v1/stat/", "", READ, api_stat, "time, size and number of children" },
 	{ "/v1/find", NULL, READ, api_find,
 		"records by ?under= &api= &protocol= &id= &persistence= &type= &attribute.X=" },
-	{ "/v1/names/", "", READ, api_names, "what DNS says of a name; ?type=" },
+	{ "/v1/names/", "", READ, api_names,
+		"what DNS says of a name; ?type= &attribute.X= &near=" },
 	{ "/v1/set/", "", READ, api_set,
 		"who serves a path or a name, or a stream of that; ?as= &api= &protocol= "
 		"&scope= &attribute.X= &near= &min= &failover= &hold=" },
@@ -225,7 +226,7 @@ static bool came_by_own_name(const struct api *api, const struct http_request *r
 static bool overlooks_attributes(const struct route *route, const struct http_request *request)
 {
 	static api_handler *const filtered[] = { api_records, api_endpoints, api_targets, api_find,
-		api_set };
+		api_names, api_set };
 	bool overlooks = strncmp(request->query, "attribute.", 10) == 0 ||
 		strstr(request->query, "&attribute.");
 	for (size_t i = 0; i < ARRAY_LEN(filtered); i++) {

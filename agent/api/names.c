@@ -19,6 +19,7 @@ struct question {
 	bool text;
 	char near[256]; /* a zone; only with `is_near` */
 	bool is_near;
+	char attributes[SELECT_BYTES]; /* "" for any */
 	struct names_wait wait;
 	char name[NAMES_NAME_BYTES];
 };
@@ -38,26 +39,34 @@ static void share(const struct api *api, const struct http_request *request, boo
 	}
 }
 
+static void respond(struct http_request *request, struct http_response *response,
+	const struct names_view *view, const char *age, const char *attributes)
+{
+	http_response_header(response, "Age", age);
+	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
+	http_response_header(response, "Cache-Control", "no-cache");
+	api_say_filter(response, attributes);
+	http_answer(request, 200, response);
+	http_response_free(response);
+}
+
 static void answer_lines(const struct api *api, struct http_request *request,
-	const struct names_view *view, unsigned parts, const char *near, const char *age)
+	const struct names_view *view, unsigned parts, const char *near, const char *age,
+	const char *attributes)
 {
 	struct buffer lines;
 	buffer_init(&lines, LINES_MAX_BYTES);
 	names_write_lines(view, parts, near, &lines);
 	struct http_response *response = http_response_create(
 		"text/plain; charset=utf-8", buffer_text(&lines), lines.len);
-	http_response_header(response, "Age", age);
-	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
-	http_response_header(response, "Cache-Control", "no-cache");
 	share(api, request, true, view, NULL, buffer_text(&lines), lines.len);
-	http_answer(request, 200, response);
-	http_response_free(response);
+	respond(request, response, view, age, attributes);
 	buffer_finish(&lines);
 }
 
 static void answer_json(const struct api *api, struct http_request *request, const char *name,
 	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *near,
-	const char *age)
+	const char *age, const char *attributes)
 {
 	json_t *json = names_json(view, name, parts, ttl_s, near);
 	char *text = api_json_text(json);
@@ -65,33 +74,33 @@ static void answer_json(const struct api *api, struct http_request *request, con
 		"application/json", text, strlen(text));
 	share(api, request, false, view, NULL, text, strlen(text));
 	free(text);
-	http_response_header(response, "Age", age);
-	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
-	http_response_header(response, "Cache-Control", "no-cache");
-	http_answer(request, 200, response);
-	http_response_free(response);
+	respond(request, response, view, age, attributes);
 }
 
-static void answer(struct api *api, struct http_request *request, const char *name, unsigned parts,
-	bool text, const char *near, const struct names_view *view)
+static void answer(const struct question *question, const struct names_view *view)
 {
+	struct api *api = question->api;
+	struct http_request *request = question->request;
+	const char *name = question->name;
+	const char *near = question->is_near ? question->near : NULL;
+	const char *attributes = *question->attributes ? question->attributes : NULL;
 	struct err err = ERR_INIT;
 	char age[24];
 	snprintf(age, sizeof(age), "%lld", (long long)(view->age_ms + 999) / 1000);
 	switch (view->answer->status) {
 	case NAMES_FOUND:
-		if (text) {
-			answer_lines(api, request, view, parts, near, age);
+		if (question->text) {
+			answer_lines(api, request, view, question->parts, near, age, attributes);
 		} else {
-			answer_json(api, request, name, view, parts,
+			answer_json(api, request, name, view, question->parts,
 				view->stale ? api->options.names_stale_ttl_s
 					    : api->options.names_ttl_s,
-				near, age);
+				near, age, attributes);
 		}
 		return;
 	case NAMES_ABSENT:
 		err_set(&err, BERTH_PATH_NOT_FOUND, "no record has the name %s", name);
-		share(api, request, text, view, &err, "", 0);
+		share(api, request, question->text, view, &err, "", 0);
 		break;
 	case NAMES_OUTSIDE:
 		err_set(&err, BERTH_PATH_NOT_FOUND, "%s is not below the domain %s", name,
@@ -109,8 +118,7 @@ static void answer(struct api *api, struct http_request *request, const char *na
 static void on_answer(void *context, const struct names_view *view)
 {
 	struct question *question = context;
-	answer(question->api, question->request, question->name, question->parts, question->text,
-		question->is_near ? question->near : NULL, view);
+	answer(question, view);
 	free(question);
 }
 
@@ -172,17 +180,23 @@ void api_names(struct api *api, struct http_request *request, const char *rest)
 	struct question *question = allocate_zeroed(1, sizeof(*question));
 	*question =
 		(struct question){ .api = api, .request = request, .parts = parts, .text = text };
+	struct err err = ERR_INIT;
 	if (!read_near(api, request, question->near, &question->is_near)) {
+		free(question);
+		return;
+	}
+	const struct names_question asked = { rest,
+		api_attributes(request, question->attributes, &err) };
+	if (err.code) {
+		api_bad_request(request, err.msg);
 		free(question);
 		return;
 	}
 	question->wait.on_answer = on_answer;
 	question->wait.context = question;
 	strcpy(question->name, rest);
-	if (names_ask(api->names, rest, &view, &question->wait)) {
-		answer(api, request, rest, parts, text, question->is_near ? question->near : NULL,
-			&view);
-		free(question);
+	if (names_ask(api->names, &asked, &view, &question->wait)) {
+		on_answer(question, &view);
 		return;
 	}
 	http_on_closed(request, on_closed, question);

@@ -141,7 +141,6 @@ struct asked {
 	struct set_user user;
 	struct timer timer;
 	struct api_poll poll;
-	struct cache *entered; /* cache_enter() */
 	enum set_form form;
 	bool loaded; /* it was not there at once */
 	double started;
@@ -152,9 +151,6 @@ static void end(struct asked *asked)
 	set_leave(&asked->user);
 	timer_stop(&asked->timer);
 	api_poll_end(&asked->poll);
-	if (asked->entered) {
-		cache_leave(asked->entered);
-	}
 	free(asked);
 }
 
@@ -274,6 +270,7 @@ static bool polls(struct asked *asked, const struct set_view *view)
 		fail(asked, &err);
 		return true;
 	}
+	set_wait_end(&asked->user);
 	timer_stop(&asked->timer);
 	return true;
 }
@@ -288,11 +285,9 @@ static void on_news(void *context)
 		fail(asked, &err);
 	} else if (view.state == SET_LOADING) {
 		asked->loaded = true;
-		if (!asked->entered && !cache_enter(view.cache, &err)) {
+		if (!set_wait(&asked->user, &err)) {
 			fail(asked, &err);
-			return;
 		}
-		asked->entered = view.cache;
 	} else if (!view.confirming && !polls(asked, &view)) {
 		answer(asked, &view);
 	}

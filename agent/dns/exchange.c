@@ -133,7 +133,9 @@ static void on_beyond(void *context, const uint8_t *data, size_t len)
 	struct dns_exchange *exchange = context;
 	struct dns *dns = exchange->dns;
 	struct names_view view;
-	if (data && names_ask(dns->lookups, exchange->query.name, &view, NULL) &&
+	if (data &&
+		names_ask(dns->lookups, &(struct names_question){ exchange->query.name, NULL },
+			&view, NULL) &&
 		view.answer->alias && strcasecmp(view.answer->alias, exchange->beyond.name) == 0) {
 		send_view(dns, &exchange->origin, &exchange->query, &view, data, len);
 	} else {
@@ -232,7 +234,8 @@ static void on_zone_ready(void *context)
 	if (zones_ask_now(dns->zones, &question, &view) == ZONE_ANSWERED) {
 		send_zone_view(dns, &exchange->origin, &exchange->query, &view);
 		dns_exchange_drop(exchange);
-	} else if (names_ask(dns->lookups, exchange->query.name, &names, &exchange->wait)) {
+	} else if (names_ask(dns->lookups, &(struct names_question){ exchange->query.name, NULL },
+			   &names, &exchange->wait)) {
 		on_names_answer(exchange, &names);
 	}
 }
@@ -273,7 +276,8 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 	if (dns->zones && answer_zone(dns, origin, query, exchanges)) {
 		return;
 	}
-	bool known = names_ask(dns->lookups, query->name, &view, NULL);
+	bool known = names_ask(
+		dns->lookups, &(struct names_question){ query->name, NULL }, &view, NULL);
 	if (known && view.answer->status == NAMES_OUTSIDE &&
 		forward(dns, origin, query, packet, len, exchanges)) {
 		return;
@@ -287,7 +291,8 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 		return;
 	}
 	struct dns_exchange *exchange = add_exchange(dns, origin, query, exchanges);
-	if (names_ask(dns->lookups, query->name, &view, &exchange->wait)) {
+	if (names_ask(dns->lookups, &(struct names_question){ query->name, NULL }, &view,
+		    &exchange->wait)) {
 		on_names_answer(exchange, &view);
 	}
 }

@@ -380,21 +380,6 @@ void names_answer_add(struct names_answer *answer, struct names_answer *further,
 	answer->status = further->status == NAMES_FOUND ? NAMES_FOUND : answer->status;
 }
 
-bool names_answer_serves(const struct names_answer *answer)
-{
-	bool serves = false;
-	for (size_t i = 0; i < answer->target_count; i++) {
-		serves = serves || answer->targets[i].weight > 0;
-	}
-	for (size_t i = 0; i < answer->address_count; i++) {
-		serves = serves || answer->origins[answer->addresses[i].from].weight > 0;
-	}
-	for (size_t i = 0; answer->alias && i < answer->path_count; i++) {
-		serves = serves || answer->origins[i].weight > 0;
-	}
-	return serves;
-}
-
 void names_scale_weights(struct names_answer *answer)
 {
 	unsigned lightest = UINT16_MAX;

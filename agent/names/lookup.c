@@ -6,17 +6,18 @@
 #include "agent/base/allocate.h"
 #include "agent/names/index.h"
 #include "agent/names/internal.h"
+#include "agent/set/question.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
-#include "lib/render/failover.h"
 
 #define SETS 256 /* of answers that are kept: the hash of a name says which one is its set */
 #define WAYS 4   /* answers of a set */
 
-/* An answer that is used again while the cache is as it was. */
+/* An answer that is used again while the cache, or the set, is as it was. */
 struct kept {
 	char *name;          /* NULL: none */
-	struct cache *cache; /* that it comes from */
+	struct set *set;     /* that it comes from, or NULL and */
+	struct cache *cache; /* … this */
 	uint64_t generation;
 	bool searched;
 	struct names_answer answer;
@@ -28,12 +29,12 @@ struct kept_set {
 	unsigned next;
 };
 
-/* The paths below which names are looked up, too. */
+/* Where one path is not enough: the sets, and the further paths. */
 struct further {
+	struct sets *sets;
 	char **roots;
 	size_t count;
 	int64_t hold_ms;
-	struct failover_table table;
 };
 
 struct names_lookups {
@@ -45,7 +46,7 @@ struct names_lookups {
 	/* the last evaluation that the cache of answers does not keep */
 	struct names_answer answer;
 	struct kept_set kept[SETS];
-	struct further *further; /* NULL: none */
+	struct further further;
 };
 
 /* One evaluation, as the context of the source. */
@@ -192,7 +193,7 @@ static struct kept *find_in(struct kept_set *set, const char *name)
 static const struct kept *find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms)
 {
 	const struct kept *kept = find_in(set_of(lookups, name), name);
-	bool is_good = kept && kept->generation == cache_generation(kept->cache) &&
+	bool is_good = kept && !kept->set && kept->generation == cache_generation(kept->cache) &&
 		cache_confirm(kept->cache, now_ms, NULL) == CACHE_READY;
 	return is_good ? kept : NULL;
 }
@@ -200,8 +201,9 @@ static const struct kept *find_kept(struct names_lookups *lookups, const char *n
 static void drop_kept(struct kept *kept)
 {
 	names_answer_finish(&kept->answer);
+	set_release(kept->set);
 	free(kept->name);
-	kept->name = NULL;
+	*kept = (struct kept){ .name = NULL };
 }
 
 static void drop_all_kept(struct names_lookups *lookups)
@@ -211,24 +213,16 @@ static void drop_all_kept(struct names_lookups *lookups)
 	}
 }
 
-/* Moves the answer of the last evaluation into the table. */
-static const struct names_answer *keep(
-	struct names_lookups *lookups, const char *name, const struct evaluation *evaluation)
+/* Moves the answer of the last evaluation into the table: its place. */
+static struct kept *keep(struct names_lookups *lookups, const char *name)
 {
 	struct kept_set *set = set_of(lookups, name);
 	struct kept *kept = find_in(set, name);
-	if (!kept) {
-		kept = &set->ways[set->next++ % WAYS];
-		drop_kept(kept);
-		kept->name = allocate_text(name);
-	}
-	names_answer_finish(&kept->answer);
-	kept->cache = evaluation->cache;
-	kept->generation = cache_generation(kept->cache);
-	kept->searched = evaluation->searched;
-	kept->answer = lookups->answer;
+	kept = kept ? kept : &set->ways[set->next++ % WAYS];
+	drop_kept(kept);
+	*kept = (struct kept){ .name = allocate_text(name), .answer = lookups->answer };
 	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
-	return &kept->answer;
+	return kept;
 }
 
 /* ---- evaluation ---- */
@@ -246,136 +240,132 @@ static void finish(struct evaluation *evaluation)
 }
 
 static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
+static const struct names_answer outside = { .status = NAMES_OUTSIDE };
 
-/* One of the paths, and what a name means there. */
-struct place {
-	struct names_answer answer;
-	struct evaluation evaluation;
-};
+/* ---- by a set ---- */
 
-static void evaluate_at(struct names_lookups *lookups, const char *name, const char *root,
-	struct set_asking *asking, struct place *ret_place)
+/* Is the name the domain's, and of none of the records that only the index finds? */
+static bool is_of_set(const struct names_lookups *lookups, const char *name)
 {
-	struct place *place = ret_place;
-	*place = (struct place){ .evaluation = { .lookups = lookups,
-					 .asking = asking,
-					 .cache = lookups->cache,
-					 .now_ms = clock_monotonic_ms() } };
-	const struct names_source source = { &place->evaluation, get_node, get_children, each_known,
-		NULL };
-	names_evaluate(&place->answer, name, lookups->domain, root, &source);
-	finish(&place->evaluation);
+	struct names_labels labels;
+	uint64_t key;
+	return names_split(&labels, name) && names_take_domain(&labels, lookups->domain) &&
+		labels.count > 0 &&
+		(labels.count > 1 || !names_container_key(&key, labels.labels[0]));
 }
 
-/* The places in use become one answer, in the first of them. */
-static void join(struct place *places, size_t used)
+/* The answer that was made from the set is used again for as long as it is the set. */
+static const struct names_answer *write_set(
+	struct names_lookups *lookups, const struct names_question *question, struct set *set)
 {
-	for (size_t i = 1; i < used; i++) {
-		const struct evaluation *evaluation = &places[i].evaluation;
-		struct evaluation *whole = &places[0].evaluation;
-		names_answer_add(&places[0].answer, &places[i].answer, (unsigned)i);
-		whole->stale = whole->stale || evaluation->stale;
-		whole->age_ms = evaluation->age_ms > whole->age_ms ? evaluation->age_ms
-								   : whole->age_ms;
+	struct kept *kept = find_in(set_of(lookups, question->name), question->name);
+	if (!question->attributes && kept && kept->set == set) {
+		return &kept->answer;
 	}
+	names_answer_finish(&lookups->answer);
+	names_write_set(&lookups->answer, set, lookups->domain);
+	if (question->attributes) {
+		return &lookups->answer;
+	}
+	kept = keep(lookups, question->name);
+	set_hold(set);
+	kept->set = set;
+	return &kept->answer;
 }
 
-/* A name at its places, as far as they are needed; the first one has been evaluated. */
-struct walk {
-	struct names_lookups *lookups;
-	const char *name;
-	struct set_asking *asking;
-	struct place *places;
-};
-
-static bool know(void *context, size_t index, struct failover_path *ret_path)
+static void on_nothing(void *context)
 {
-	const struct walk *walk = context;
-	struct place *place = &walk->places[index];
-	struct set_asking *reader = walk->asking && !walk->asking->late ? walk->asking : NULL;
-	struct err err = ERR_INIT;
-	if (index > 0) {
-		evaluate_at(walk->lookups, walk->name, walk->lookups->further->roots[index - 1],
-			reader, place);
-	}
-	enum names_status status = place->answer.status;
-	if (index > 0 && reader && status == NAMES_PENDING &&
-		set_asking_wait(reader, place->evaluation.cache, &err)) {
-		return false;
-	}
-	ret_path->confirmed = (status == NAMES_FOUND || status == NAMES_ABSENT) &&
-		!place->evaluation.stale;
-	ret_path->instances = names_answer_serves(&place->answer);
-	return true;
-}
-
-/*
- * Adds to the first place what further ones have, when they are in use. False when one of them has
- * to be read first. *ret_alone: the first one is in use alone, and answers by itself.
- */
-static bool add_further(struct names_lookups *lookups, const char *name, struct place *nearest,
-	struct set_asking *asking, bool *ret_alone)
-{
-	struct further *further = lookups->further;
-	uint64_t key = hash_text(HASH_INIT, name);
-	struct failover failover = failover_get(&further->table, key);
-	struct place *places = allocate_zeroed(further->count + 1, sizeof(*places));
-	struct walk walk = { lookups, name, asking, places };
-	places[0] = *nearest;
-	bool serves = names_answer_serves(&nearest->answer);
-	size_t used = failover_walk(&failover, further->count + 1, 1, further->hold_ms,
-		nearest->evaluation.now_ms, know, &walk);
-	if (used > 0) {
-		join(places, used);
-		failover_put(&further->table, key, &failover);
-		*ret_alone = failover.further == 0 && serves;
-	}
-	*nearest = places[0];
-	for (size_t i = 1; i <= further->count; i++) {
-		names_answer_finish(&places[i].answer);
-	}
-	free(places);
-	return used > 0;
+	(void)context;
 }
 
 /* False when something has to be read first. */
-static bool evaluate(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
-	struct set_asking *asking)
+static bool evaluate_set(struct names_lookups *lookups, const struct names_question *question,
+	struct names_view *ret_view, struct set_user *user)
 {
-	struct place place;
+	const struct further *further = &lookups->further;
+	struct set_user passing = { .on_news = on_nothing };
 	struct err err = ERR_INIT;
-	bool alone = true;
+	user = user ? user : &passing;
+	if (!user->followed) {
+		const struct set_key key = { .kind = SET_OF_NAME,
+			.what = question->name,
+			.filter = { .attributes = question->attributes },
+			.further = further->roots,
+			.further_count = further->count,
+			.hold_ms = further->hold_ms };
+		set_follow(further->sets, user, &key);
+	}
+	const struct set_view view = set_look(user, SET_CONFIRMED);
+	bool known = view.set && !view.confirming;
+	*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
+	if (known) {
+		*ret_view = (struct names_view){ write_set(lookups, question, view.set),
+			view.state == SET_STALE, view.age_ms,
+			view.lasts && !*view.set->question->name.base && !question->attributes };
+	}
+	bool refused = view.state == SET_REFUSED ||
+		(!known && user != &passing && !set_wait(user, &err));
+	set_leave(&passing);
+	return known || refused;
+}
+
+/* ---- by the cache ---- */
+
+static bool evaluate_here(struct names_lookups *lookups, const char *name,
+	struct names_view *ret_view, struct set_asking *asking)
+{
+	struct err err = ERR_INIT;
 	const struct kept *kept = find_kept(lookups, name, clock_monotonic_ms());
 	if (kept) {
 		*ret_view = (struct names_view){ &kept->answer, false, 0,
 			!kept->searched && kept->cache == lookups->cache };
 		return true;
 	}
-	evaluate_at(lookups, name, "", asking, &place);
-	bool is_settled = place.answer.status == NAMES_FOUND || place.answer.status == NAMES_ABSENT;
-	bool pending = place.answer.status == NAMES_PENDING;
-	if (is_settled && lookups->further && !place.answer.apex &&
-		place.answer.pointer_count == 0) {
-		pending = !add_further(lookups, name, &place, asking, &alone);
-	}
-	names_scale_weights(&place.answer);
+	struct evaluation evaluation = { .lookups = lookups,
+		.asking = asking,
+		.cache = lookups->cache,
+		.now_ms = clock_monotonic_ms() };
+	const struct names_source source = { &evaluation, get_node, get_children, each_known,
+		NULL };
 	names_answer_finish(&lookups->answer);
-	lookups->answer = place.answer;
-	if (pending && asking && !set_asking_wait(asking, place.evaluation.cache, &err)) {
+	names_evaluate(&lookups->answer, name, lookups->domain, &source);
+	names_scale_weights(&lookups->answer);
+	finish(&evaluation);
+	enum names_status status = lookups->answer.status;
+	if (status == NAMES_PENDING && asking && !set_asking_wait(asking, evaluation.cache, &err)) {
 		*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
 		return true;
 	}
-	if (pending) {
+	if (status == NAMES_PENDING) {
 		return false;
 	}
-	*ret_view = (struct names_view){ &lookups->answer, place.evaluation.stale,
-		place.evaluation.age_ms, false };
-	if (is_settled && alone && !place.evaluation.stale && lookups->answer.pointer_count == 0) {
-		ret_view->answer = keep(lookups, name, &place.evaluation);
-		ret_view->lasts = !place.evaluation.searched &&
-			place.evaluation.cache == lookups->cache;
+	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms,
+		false };
+	if ((status == NAMES_FOUND || status == NAMES_ABSENT) && !evaluation.stale &&
+		lookups->answer.pointer_count == 0) {
+		struct kept *made = keep(lookups, name);
+		made->cache = evaluation.cache;
+		made->generation = cache_generation(made->cache);
+		made->searched = evaluation.searched;
+		ret_view->answer = &made->answer;
+		ret_view->lasts = !evaluation.searched && evaluation.cache == lookups->cache;
 	}
 	return true;
+}
+
+/* False when something has to be read first. */
+static bool evaluate(struct names_lookups *lookups, const struct names_question *question,
+	struct names_view *ret_view, struct names_wait *wait)
+{
+	bool more = lookups->further.count > 0 || question->attributes;
+	if (more && is_of_set(lookups, question->name)) {
+		return evaluate_set(lookups, question, ret_view, wait ? &wait->user : NULL);
+	}
+	if (question->attributes) { /* nothing here has any */
+		*ret_view = (struct names_view){ .answer = &outside };
+		return true;
+	}
+	return evaluate_here(lookups, question->name, ret_view, wait ? &wait->asking : NULL);
 }
 
 /* ---- lookups under way ---- */
@@ -383,6 +373,7 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 static void end_wait(struct names_wait *wait)
 {
 	set_asking_end(&wait->asking);
+	set_leave(&wait->user);
 	list_remove(&wait->link);
 	wait->lookups = NULL;
 }
@@ -391,7 +382,9 @@ static void on_again(void *context)
 {
 	struct names_wait *wait = context;
 	struct names_view view;
-	if (!evaluate(wait->lookups, wait->name, &view, &wait->asking)) {
+	const struct names_question question = { wait->name,
+		*wait->attributes ? wait->attributes : NULL };
+	if (!evaluate(wait->lookups, &question, &view, wait)) {
 		if (!wait->asking.late) {
 			return;
 		}
@@ -401,25 +394,33 @@ static void on_again(void *context)
 	wait->on_answer(wait->context, &view);
 }
 
-bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
-	struct names_wait *wait)
+static void on_news(void *context)
 {
-	static const struct names_answer outside = { .status = NAMES_OUTSIDE };
+	struct names_wait *wait = context;
+	set_asking_wake(&wait->asking);
+}
+
+bool names_ask(struct names_lookups *lookups, const struct names_question *question,
+	struct names_view *ret_view, struct names_wait *wait)
+{
 	char lower[NAMES_NAME_BYTES];
 	struct names_labels labels;
-	if (!names_split(&labels, name)) {
+	if (!names_split(&labels, question->name)) {
 		*ret_view = (struct names_view){ .answer = &outside };
 		return true;
 	}
 	names_join(lower, &labels);
+	const struct names_question asked = { lower, question->attributes };
 	if (wait) {
 		list_init(&wait->link);
 		wait->lookups = lookups;
+		wait->user = (struct set_user){ .on_news = on_news, .context = wait };
 		strcpy(wait->name, lower);
+		strcpy(wait->attributes, asked.attributes ? asked.attributes : "");
 		set_asking_init(
 			&wait->asking, &lookups->askings, NAMES_PATIENCE_MS, on_again, wait);
 	}
-	bool ready = evaluate(lookups, lower, ret_view, wait ? &wait->asking : NULL);
+	bool ready = evaluate(lookups, &asked, ret_view, wait);
 	if (wait && ready) {
 		end_wait(wait);
 	} else if (wait) {
@@ -449,31 +450,22 @@ struct names_lookups *names_lookups_create(
 
 static void drop_further(struct names_lookups *lookups)
 {
-	struct further *further = lookups->further;
-	for (size_t i = 0; further && i < further->count; i++) {
+	struct further *further = &lookups->further;
+	for (size_t i = 0; i < further->count; i++) {
 		free(further->roots[i]);
 	}
-	if (further) {
-		free(further->roots);
-	}
-	free(further);
-	lookups->further = NULL;
+	free(further->roots);
 }
 
-void names_lookups_set_failover(
-	struct names_lookups *lookups, char *const *roots, size_t count, int64_t hold_ms)
+void names_lookups_use_sets(struct names_lookups *lookups, struct sets *sets, char *const *roots,
+	size_t count, int64_t hold_ms)
 {
 	drop_further(lookups);
-	if (count == 0) {
-		return;
-	}
-	struct further *further = allocate_zeroed(1, sizeof(*further));
-	further->roots = allocate_zeroed(count, sizeof(*further->roots));
+	lookups->further = (struct further){ sets, allocate_zeroed(count, sizeof(*roots)), count,
+		hold_ms };
 	for (size_t i = 0; i < count; i++) {
-		further->roots[further->count++] = allocate_text(roots[i]);
+		lookups->further.roots[i] = allocate_text(roots[i]);
 	}
-	further->hold_ms = hold_ms;
-	lookups->further = further;
 }
 
 void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache)

@@ -2,9 +2,10 @@
  * Names answered from the cache: the names module's source, with ages, waiting and reuse.
  *
  * A lookup evaluates its name against the cache. The cache first reads all missing nodes at once,
- * and the lookup evaluates the name again; that takes a few rounds at most. A lookup that has no
- * answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until the
- * cache changes. Loop thread only.
+ * and the lookup evaluates the name again; that takes a few rounds at most. Where there are further
+ * paths, or attributes count, the answer is written from a set (agent/set/set.h). A lookup that has
+ * no answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until the
+ * cache, or the set, changes. Loop thread only.
  */
 #ifndef AGENT_NAMES_LOOKUP_H
 #define AGENT_NAMES_LOOKUP_H
@@ -14,11 +15,19 @@
 #include "agent/cache/cache.h"
 #include "agent/names/names.h"
 #include "agent/set/asking.h"
+#include "agent/set/set.h"
 #include "lib/base/list.h"
+#include "lib/record/select.h"
 
 #define NAMES_PATIENCE_MS 2000
 
 struct names_lookups;
+
+/* Borrowed for the call. */
+struct names_question {
+	const char *name;       /* of any length */
+	const char *attributes; /* NULL, or a selection (lib/record/select.h) of the records */
+};
 
 /* The answer for a front end; borrowed until the next turn of the loop. */
 struct names_view {
@@ -39,7 +48,9 @@ struct names_wait {
 	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
 	struct list link;
 	struct set_asking asking;
+	struct set_user user;
 	char name[NAMES_NAME_BYTES];
+	char attributes[SELECT_BYTES];
 };
 
 /* The domain is borrowed. */
@@ -53,22 +64,22 @@ void names_lookups_destroy(struct names_lookups *lookups);
  */
 void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache);
 /*
- * From now on a name of which nothing is found is looked up below these paths, too, the best first
- * (lib/render/failover.h). Copies them.
+ * From now on names with attributes, and all names if there are such paths, are answered from sets,
+ * with these as the further paths. Copies them.
  */
-void names_lookups_set_failover(
-	struct names_lookups *lookups, char *const *roots, size_t count, int64_t hold_ms);
+void names_lookups_use_sets(struct names_lookups *lookups, struct sets *sets, char *const *roots,
+	size_t count, int64_t hold_ms);
 const char *names_lookups_domain(const struct names_lookups *lookups);
 /* True when the name is the domain or below it. */
 bool names_lookups_own(const struct names_lookups *lookups, const char *name);
 
 /*
- * True: *ret_view answers `name`, as text of any length. False: it has to be read first; then
- * wait->on_answer is called in a later loop iteration, unless names_cancel() comes before. With
- * `wait` NULL nothing is read.
+ * True: *ret_view answers the question. False: it has to be read first; then wait->on_answer is
+ * called in a later loop iteration, unless names_cancel() comes before. With `wait` NULL nothing is
+ * waited for.
  */
-bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
-	struct names_wait *wait);
+bool names_ask(struct names_lookups *lookups, const struct names_question *question,
+	struct names_view *ret_view, struct names_wait *wait);
 /* Accepts a wait that is not under way. */
 void names_cancel(struct names_wait *wait);
 

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/names/internal.h"
+#include "agent/set/question.h"
 
 struct reverse_search {
 	struct names_answer *answer;
@@ -69,8 +70,48 @@ static void collect(void *context, const char *path, const void *record)
 	names_collect(context, path, record);
 }
 
+/* Ends the collecting of the records of a name. */
+static void complete(struct names_answer *answer, struct names_collector *collector,
+	const struct names_name *name, bool by_address)
+{
+	if (by_address && answer->address_count > 0) {
+		answer->addresses[0] = name->address;
+		answer->address_count = 1;
+	}
+	names_collect_end(collector);
+}
+
+void names_write_set(struct names_answer *ret_answer, const struct set *set, const char *domain)
+{
+	const struct names_name *name = &set->question->name;
+	*ret_answer = (struct names_answer){ .status = NAMES_ABSENT };
+	for (size_t i = 0; i < set->count;) {
+		const unsigned rank = set->members[i].rank;
+		struct names_answer part = { .status = NAMES_FOUND };
+		struct names_collector collector = {
+			.answer = &part, .domain = domain, .service = name->service
+		};
+		for (; i < set->count && set->members[i].rank == rank; i++) {
+			const struct set_record *record = set->members[i].record;
+			struct record *decoded = set_record_decode(record);
+			names_collect(&collector, record->path, decoded);
+			record_free(decoded);
+		}
+		complete(&part, &collector, name, set->by_address);
+		names_answer_add(ret_answer, &part, rank);
+		names_answer_finish(&part);
+	}
+	/* As with attributes in the name itself. */
+	bool found = set->exists && (!set->question->key.filter.attributes || set->count > 0);
+	ret_answer->status = found ? NAMES_FOUND : NAMES_ABSENT;
+	if (found && name->service_labels > 0) {
+		keep_targets(ret_answer, name->service_labels);
+	}
+	names_scale_weights(ret_answer);
+}
+
 void names_evaluate(struct names_answer *ret_answer, const char *text, const char *domain,
-	const char *root, const struct names_source *source)
+	const struct names_source *source)
 {
 	struct names_labels labels;
 	struct names_address address;
@@ -91,16 +132,12 @@ void names_evaluate(struct names_answer *ret_answer, const char *text, const cha
 		ret_answer->apex = true;
 		return;
 	}
-	names_read(&name, &labels, root);
+	names_read(&name, &labels, "");
 	struct names_collector collector = {
 		.answer = ret_answer, .domain = domain, .service = name.service
 	};
 	struct names_found found = names_find(&name, source, collect, &collector);
-	if (found.by_address) {
-		ret_answer->addresses[0] = name.address;
-		ret_answer->address_count = 1;
-	}
-	names_collect_end(&collector);
+	complete(ret_answer, &collector, &name, found.by_address);
 	if (found.pending || found.unknown) {
 		names_answer_finish(ret_answer);
 		ret_answer->status = found.pending ? NAMES_PENDING : NAMES_UNKNOWN;

@@ -12,6 +12,7 @@
 #ifndef AGENT_NAMES_NAMES_H
 #define AGENT_NAMES_NAMES_H
 
+#include "agent/set/set.h"
 #include "lib/names/meaning.h"
 
 enum names_status {
@@ -72,8 +73,6 @@ uint16_t *names_priorities(const struct names_answer *answer, const char *zone);
  * added to nothing.
  */
 void names_answer_add(struct names_answer *answer, struct names_answer *further, unsigned rank);
-/* Is there an address, an alias or a target in it whose record has a weight other than 0? */
-bool names_answer_serves(const struct names_answer *answer);
 /*
  * The weights of records become those of SRV, once all parts are together. HAProxy takes a 256th of
  * SRV's weight, rounded up, so that 1 and 3 would be the same: they become 256 and 768. Where all
@@ -84,11 +83,12 @@ void names_scale_weights(struct names_answer *answer);
 /*
  * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,
  * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record
- * claims that address. All paths of the name lie below `root`, a path or "". Fills *ret_answer,
- * which names_answer_finish() frees.
+ * claims that address. Fills *ret_answer, which names_answer_finish() frees.
  */
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
-	const char *root, const struct names_source *source);
+	const struct names_source *source);
+/* The answer of a set of the name: SET_OF_NAME. */
+void names_write_set(struct names_answer *ret_answer, const struct set *set, const char *domain);
 void names_answer_finish(struct names_answer *answer);
 
 #endif

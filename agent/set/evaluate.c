@@ -79,6 +79,7 @@ struct evaluation {
 	bool nearest_confirmed;
 	const char *missing; /* the first further path that is not confirmed */
 	bool exists;
+	bool by_address;
 	struct set_member *members;
 	size_t count;
 };
@@ -253,6 +254,7 @@ static bool know(void *context, size_t index, struct failover_path *ret_path)
 		evaluation->missing = root;
 	}
 	evaluation->exists = evaluation->exists || (known && found.found);
+	evaluation->by_address = evaluation->by_address || (known && found.by_address);
 	*ret_path = (struct failover_path){ .confirmed = confirmed,
 		.instances = evaluation->instances };
 	bool waits = index == 0 || (found.pending && !evaluation->late);
@@ -322,6 +324,7 @@ static bool publish(struct evaluation *evaluation, size_t serving)
 	*set = (struct set){ .references = 1,
 		.question = set_question_hold(followed->question),
 		.exists = evaluation->exists,
+		.by_address = evaluation->by_address,
 		.confirmed = evaluation->nearest_confirmed,
 		.doubtful = followed->failover.blocked,
 		.enough = is_enough(followed, serving),

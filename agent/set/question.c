@@ -90,6 +90,8 @@ struct set_question *set_question_create(
 	copy_key(&question->key, key);
 	question->reader.filter = key->kind == SET_NAMES ? NULL : &question->key.filter;
 	question->can_be = key->kind != SET_OF_NAME || read_name(question, domain);
+	const char *base = question->name.base;
+	question->where = key->kind != SET_OF_NAME ? question->key.what : *base ? base : "/";
 	return question;
 }
 

@@ -15,7 +15,8 @@ struct set_question {
 	uint64_t hash;
 	struct names_name name; /* without the further paths */
 	struct set_reader reader;
-	bool can_be; /* something may have this name */
+	bool can_be;       /* something may have this name */
+	const char *where; /* the nearest path, or one above it in the same registry */
 };
 
 /* The text that is the same for the same keys alone. free(). */

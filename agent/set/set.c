@@ -40,6 +40,24 @@ struct set_view set_look(struct set_user *user, enum set_look how)
 	return view;
 }
 
+bool set_wait(struct set_user *user, struct err *err)
+{
+	const struct set_followed *followed = user->followed;
+	struct cache *cache = cache_at(followed->sets->cache, followed->question->where);
+	if (!user->waits && cache_enter(cache, err)) {
+		user->waits = cache;
+	}
+	return user->waits;
+}
+
+void set_wait_end(struct set_user *user)
+{
+	if (user->waits) {
+		cache_leave(user->waits);
+		user->waits = NULL;
+	}
+}
+
 /* ---- followed sets ---- */
 
 /* Places that were refused are tried again after a while. */
@@ -148,6 +166,7 @@ void set_leave(struct set_user *user)
 		return;
 	}
 	struct sets *sets = followed->sets;
+	set_wait_end(user);
 	user->followed = NULL;
 	list_remove(&user->link);
 	if (list_empty(&followed->users)) {
@@ -172,20 +191,31 @@ static void on_more(void *context)
 	due_wake(&sets->due);
 }
 
+/* The cache that a user waits for may have ended. */
+static void rewire(struct set_followed *followed)
+{
+	struct cache *whole = followed->sets->cache;
+	const struct cache *nearest = cache_at(whole, followed->question->where);
+	for (struct list *at = followed->users.next; at != &followed->users; at = at->next) {
+		struct set_user *user = LIST_ITEM(at, struct set_user, link);
+		user->waits = user->waits == nearest ? user->waits : NULL;
+	}
+	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
+		struct set_place *place = LIST_ITEM(at, struct set_place, link);
+		struct cache *cache = cache_at(whole, place->path);
+		if (place->cache != cache) {
+			set_place_renew(place, cache);
+		}
+	}
+	due_add(&followed->sets->due, &followed->due);
+}
+
 void sets_rewire(struct sets *sets)
 {
 	for (size_t i = 0; i < SETS_BUCKETS; i++) {
 		for (struct set_followed *followed = sets->buckets[i]; followed;
 			followed = followed->next_in_bucket) {
-			for (struct list *at = followed->places.next; at != &followed->places;
-				at = at->next) {
-				struct set_place *place = LIST_ITEM(at, struct set_place, link);
-				struct cache *cache = cache_at(sets->cache, place->path);
-				if (place->cache != cache) {
-					set_place_renew(place, cache);
-				}
-			}
-			due_add(&sets->due, &followed->due);
+			rewire(followed);
 		}
 	}
 }

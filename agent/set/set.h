@@ -89,6 +89,7 @@ struct set {
 	uint64_t version; /* of its content: the same in each process */
 	struct set_question *question;
 	bool exists;                /* there is such a path or name */
+	bool by_address;            /* of a name: that address alone is meant */
 	bool confirmed;             /* false: the first one, from an unconfirmed picture */
 	bool doubtful;              /* there may be more: a path that is needed is not confirmed */
 	bool enough;                /* as many serve as `least` */
@@ -142,6 +143,7 @@ struct set_user {
 	/* monotonic; 0, or the server must have been heard since then for a set to be confirmed */
 	int64_t heard_since_ms;
 	struct set_followed *followed; /* NULL: not under way; this and the rest are the module's */
+	struct cache *waits;           /* cache_enter() */
 	struct list link;
 };
 
@@ -164,4 +166,8 @@ enum set_look {
 	SET_CONFIRMED_NEAREST /* it alone counts, and is loaded: that is enough for a decision */
 };
 struct set_view set_look(struct set_user *user, enum set_look how);
+/* A client waits for the set, until set_leave() or set_wait_end(). False: too many do. */
+bool set_wait(struct set_user *user, struct err *err) ERR_REQUIRED(2);
+void set_wait_end(struct set_user *user);
+
 #endif

@@ -54,21 +54,3 @@ int64_t failover_due_ms(const struct failover *failover, int64_t hold_ms, int64_
 	int64_t due_ms = failover->since_ms + hold_ms - now_ms;
 	return !failover->holds ? -1 : due_ms > 0 ? due_ms : 0;
 }
-
-struct failover failover_get(const struct failover_table *table, uint64_t key)
-{
-	size_t place = key % FAILOVER_SETS;
-	return table->sets[place].key == key ? table->sets[place].failover
-					     : (struct failover){ .further = 0 };
-}
-
-void failover_put(struct failover_table *table, uint64_t key, const struct failover *failover)
-{
-	size_t place = key % FAILOVER_SETS;
-	if (failover->further > 0) {
-		table->sets[place].key = key;
-		table->sets[place].failover = *failover;
-	} else if (table->sets[place].key == key) {
-		table->sets[place].failover = *failover;
-	}
-}

@@ -43,22 +43,4 @@ size_t failover_walk(struct failover *failover, size_t count, size_t least, int6
 /* When a decision is due although nothing changes, in milliseconds from now; -1: none is. */
 int64_t failover_due_ms(const struct failover *failover, int64_t hold_ms, int64_t now_ms);
 
-/* ---- the states of many sets ---- */
-
-enum { FAILOVER_SETS = 512 };
-
-/*
- * Those of the sets that are not at their nearest path, found by hashes of what they are. Of two
- * with the same place the later one stays: the other one is decided without its past.
- */
-struct failover_table {
-	struct {
-		uint64_t key;
-		struct failover failover;
-	} sets[FAILOVER_SETS];
-};
-
-struct failover failover_get(const struct failover_table *table, uint64_t key);
-void failover_put(struct failover_table *table, uint64_t key, const struct failover *failover);
-
 #endif

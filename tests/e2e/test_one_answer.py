@@ -221,8 +221,11 @@ class OneAnswer(OutputTest):
         return [address(**item["address"]) for item in json.loads(done.stdout or "[]")]
 
     def of_names(self, question):
-        near = f"&near={question.near}" if question.near else ""
-        answer = self.asked.get(f"/v1/names/{question.whole_name}.berth?type=SRV{near}")
+        name, more = question.whole_name, f"&near={question.near}" if question.near else ""
+        if question.track and question.near:  # the parameter says what labels say else
+            name = name.replace(f"{question.track}.track._attr.", "")
+            more += f"&attribute.track={question.track}"
+        answer = self.asked.get(f"/v1/names/{name}.berth?type=SRV{more}")
         targets = answer.json.get("targets", []) if answer.status == 200 else []
         return [address(item["address"], item["port"]) for item in targets]
 

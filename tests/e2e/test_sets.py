@@ -68,6 +68,18 @@ class Sets(AgentTest):
         wait_until(lambda: self.ports("/one?as=name") == [9], "the name is known")
         self.assertEqual(self.set("/users?as=names").json["names"], ["prod.web.joe", "x1.app.ann"])
 
+    def test_an_attribute_filters_what_a_name_means(self):
+        answer = self.asked.get("/v1/names/prod.web.joe.berth?attribute.track=canary&type=SRV")
+        self.assertEqual([item["port"] for item in answer.json["targets"]], [2])
+        self.assertEqual(answer.headers["X-Filter"], "attribute.track=canary")
+        for name, status in (("prod.web.joe", 404), ("ctr-e50-1-1-1-2.berth", 404),
+                ("1.0.0.10.in-addr.arpa", 404)):
+            answer = self.asked.get(f"/v1/names/{name}?attribute.track=canary")
+            self.assertEqual(answer.status, status, name)
+        answer = self.asked.get("/v1/names/prod.web.joe.berth?attribute.track=none")
+        self.assertEqual(answer.status, 404)
+        self.assertEqual(self.asked.get(f"/v1/list{WEB}?attribute.track=canary").status, 400)
+
     def test_a_question_that_is_none(self):
         for what in (f"{WEB}?as=thing", f"{WEB}?min=x", f"{WEB}?min=-1", f"{WEB}?failover=far",
                 f"{WEB}?hold=x", f"{WEB}?near=/", f"{WEB}?scope=x", "/Users", "//",

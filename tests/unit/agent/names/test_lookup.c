@@ -112,7 +112,8 @@ static bool ask(struct stage *stage, struct question *question, const char *name
 {
 	struct names_view view;
 	*question = (struct question){ .wait = { .on_answer = on_answer, .context = question } };
-	if (!names_ask(stage->lookups, name, &view, &question->wait)) {
+	if (!names_ask(stage->lookups, &(struct names_question){ name, NULL }, &view,
+		    &question->wait)) {
 		return false;
 	}
 	on_answer(question, &view);
@@ -168,7 +169,9 @@ STAGED(names_are_read_once_and_then_known)
 	stage->tasks = 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct names_view view;
-		cr_assert(names_ask(stage->lookups, rows[i].name, &view, NULL), "%s", rows[i].name);
+		cr_assert(names_ask(stage->lookups, &(struct names_question){ rows[i].name, NULL },
+				  &view, NULL),
+			"%s", rows[i].name);
 		cr_expect_str_eq(names_line(view.answer), rows[i].line, "%s", rows[i].name);
 		cr_expect_not(view.stale);
 		cr_expect_eq(view.age_ms, 0);
@@ -241,11 +244,13 @@ STAGED(many_names_do_not_get_each_other_s_answers)
 STAGED(without_a_wait_nothing_is_read)
 {
 	struct names_view view;
-	cr_assert_not(names_ask(stage->lookups, "a.berth", &view, NULL));
-	cr_assert_not(names_ask(stage->lookups, "prod.web.joe.berth", &view, NULL));
+	cr_assert_not(names_ask(
+		stage->lookups, &(struct names_question){ "a.berth", NULL }, &view, NULL));
+	cr_assert_not(names_ask(stage->lookups,
+		&(struct names_question){ "prod.web.joe.berth", NULL }, &view, NULL));
 	cache_stage_turn(&stage->cache);
 	cr_assert_eq(stage->tasks, 0);
-	cr_assert(names_ask(stage->lookups, "a..b", &view, NULL));
+	cr_assert(names_ask(stage->lookups, &(struct names_question){ "a..b", NULL }, &view, NULL));
 	cr_assert_eq(view.answer->status, NAMES_OUTSIDE);
 }
 

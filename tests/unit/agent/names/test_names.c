@@ -193,7 +193,7 @@ static const struct names_source source = { &table, get_node, get_children, each
 static const char *describe(const char *name)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, name, "berth", "", &source);
+	names_evaluate(&answer, name, "berth", &source);
 	const char *line = names_line(&answer);
 	names_answer_finish(&answer);
 	forget_children();
@@ -399,7 +399,7 @@ Test(names, known_names_are_answered_while_the_registry_is_away, .init = open_ta
 Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = close_table)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, "prod.web.joe.berth", "berth", "", &source);
+	names_evaluate(&answer, "prod.web.joe.berth", "berth", &source);
 	cr_assert_eq(answer.text_count, 3);
 	cr_assert_str_eq(answer.texts[0], "description=the site");
 	cr_assert_str_eq(answer.texts[1], "yarn:id=app_1");
@@ -411,7 +411,7 @@ Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = 
 Test(names, an_alias_has_nothing_else, .init = open_table, .fini = close_table)
 {
 	struct names_answer answer;
-	names_evaluate(&answer, "rds.services.berth", "berth", "", &source);
+	names_evaluate(&answer, "rds.services.berth", "berth", &source);
 	cr_assert_str_eq(answer.alias, "db1.rds.example.com");
 	cr_assert_eq(answer.text_count, 0);
 	cr_assert_eq(answer.target_count, 0);

@@ -111,23 +111,3 @@ Test(failover, it_says_when_an_unconfirmed_path_is_what_is_missing)
 	failover_walk(&failover, 2, 1, HOLD_MS, 0, know, paths);
 	cr_expect(!failover.blocked);
 }
-
-Test(failover, a_table_keeps_what_is_not_at_its_nearest_path)
-{
-	static struct failover_table table;
-	const struct failover away = { .further = 2 };
-	const struct failover home = { .further = 0 };
-	failover_put(&table, 7, &home);
-	cr_expect_eq(table.sets[7].key, 0);
-	failover_put(&table, 7, &away);
-	cr_expect_eq(failover_get(&table, 7).further, 2);
-	/* Another set with the same place has no past, and takes none away while it is at home. */
-	cr_expect_eq(failover_get(&table, 7 + FAILOVER_SETS).further, 0);
-	failover_put(&table, 7 + FAILOVER_SETS, &home);
-	cr_expect_eq(failover_get(&table, 7).further, 2);
-	failover_put(&table, 7, &home);
-	cr_expect_eq(failover_get(&table, 7).further, 0);
-	failover_put(&table, 7 + FAILOVER_SETS, &away);
-	cr_expect_eq(failover_get(&table, 7 + FAILOVER_SETS).further, 2);
-	cr_expect_eq(failover_get(&table, 7).further, 0);
-}
