@@ -5,6 +5,14 @@ tests/libsupport.a: $(TEST_SUPPORT_OBJS)
 
 RUN_TESTS = $(PYTHON) $(srcdir)/tests/run $(TEST_ARGS) .
 
+ifeq ($(CRITERION_LIBS),)
+$(TEST_PROGRAMS:=.o) $(TEST_SUPPORT_OBJS) $(HTTP_STAGE): no-criterion
+.PHONY: no-criterion
+no-criterion:
+	@echo "make: the tests and benchmarks need Criterion: install libcriterion-dev (Debian), criterion-dev (Alpine)" \
+		"or criterion-devel (Fedora), then run configure again" >&2; false
+endif
+
 # A program links LINKED, too. A test says it in its first line, "/* LINK: … */"; its objects and archives are made first.
 define link_also
 $(if $(1),$(1): $$(filter %.o %.a,$(2))
@@ -30,6 +38,7 @@ $(foreach program,$(WORKER_PROGRAMS),$(eval $(call link_also,$(program),$(progra
 	libberth-all.a $(ZOOKEEPER_LIBS))))
 
 TEST_LIBRARIES = tests/libsupport.a libagent.a libberth-all.a
+# Of Criterion they have the macros; tests/support/one_test.h says what takes the place of its library.
 $(TEST_PROGRAMS) $(PLAIN_PROGRAMS): %: %.o $(TEST_LIBRARIES)
 	$(call say,LINK,$@)$(LINK) -pthread -o $@ $< $(LINKED) $(TEST_LIBRARIES) $(AGENT_LIBS) $(LIBS)
 $(REPLAY_PROGRAMS): tests/fuzz/replay_%: tests/fuzz/fuzz_%.o tests/fuzz/replay.o $(TEST_LIBRARIES)

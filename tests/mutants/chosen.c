@@ -1,4 +1,4 @@
-/* The mutant that the environment names, for other programs than unit tests. */
+/* The mutant that the environment names, for programs that run no tests of Criterion. */
 #include <stdlib.h>
 
 #include "tests/mutants/reach.h"

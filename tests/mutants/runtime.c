@@ -34,8 +34,8 @@ static FILE *report;
 
 int berth_mutant(int function)
 {
-	const struct test_case *running = one_test_running();
-	reach_note(function, running ? running->suite : "", running ? running->name : "");
+	const struct criterion_test *running = one_test_running();
+	reach_note(function, running ? running->category : "", running ? running->name : "");
 	return chosen;
 }
 
@@ -54,7 +54,7 @@ static void limit(int resource, rlim_t most)
 	setrlimit(resource, &limit);
 }
 
-static void run_here(const struct test_case *test)
+static void run_here(const struct criterion_test *test)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	dup2(null, STDIN_FILENO); /* the plan is there, and a mutant may read descriptor 0 */
@@ -64,8 +64,8 @@ static void run_here(const struct test_case *test)
 	limit(RLIMIT_FSIZE, FILE_BYTES);
 	limit(RLIMIT_CORE, 0);
 	struct one_test_result result = { 0 };
-	if (test->parameters) {
-		struct test_parameters params = test->parameters();
+	if (test->data->kind_ == CR_TEST_PARAMETERIZED) {
+		struct criterion_test_params params = test->data->param_();
 		for (size_t i = 0; i < params.length && !result.failed; i++) {
 			one_test_run(test, (char *)params.params + i * params.size, &result);
 		}
@@ -96,9 +96,9 @@ static void end_children(void)
 	}
 }
 
-static bool passes(const struct test_case *test, double seconds)
+static bool passes(const struct criterion_test *test, double seconds)
 {
-	const struct test_options *options = &test->options;
+	const struct criterion_test_extra_data *data = test->data;
 	int status = 0;
 	pid_t child = fork();
 	if (child < 0) {
@@ -118,39 +118,37 @@ static bool passes(const struct test_case *test, double seconds)
 	if (!in_time) {
 		return false;
 	}
-	return WIFSIGNALED(status)
-		? WTERMSIG(status) == options->signal && options->signal != 0
-		: WEXITSTATUS(status) == options->exit_code && options->signal == 0;
+	return WIFSIGNALED(status) ? WTERMSIG(status) == data->signal && data->signal != 0
+				   : WEXITSTATUS(status) == data->exit_code && data->signal == 0;
 }
 
 /* ---- the plan ---- */
 
-static bool needs_zookeeper(const struct test_case *test)
+static bool needs_zookeeper(const struct criterion_test *test)
 {
-	return strstr(test->suite, "zookeeper") != NULL;
+	return strstr(test->category, "zookeeper") != NULL;
 }
 
 static void run_all(double seconds)
 {
-	for (const struct test_case *const *test = __start_test_cases; test < __stop_test_cases;
-		test++) {
-		if (needs_zookeeper(*test)) {
+	for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+		const struct criterion_test_extra_data *data = (*test)->data;
+		if (data->disabled || needs_zookeeper(*test)) {
 			continue;
 		}
 		double began = now_seconds();
 		bool passed = passes(*test, seconds);
-		fprintf(report, "%s/%s %.3f %s\n", (*test)->suite, (*test)->name,
+		fprintf(report, "%s/%s %.3f %s\n", (*test)->category, (*test)->name,
 			now_seconds() - began, passed ? "passed" : "failed");
 		fflush(report);
 	}
 }
 
-static const struct test_case *find(const char *name)
+static const struct criterion_test *find(const char *name)
 {
 	size_t len = strcspn(name, "/");
-	for (const struct test_case *const *test = __start_test_cases; test < __stop_test_cases;
-		test++) {
-		if (strncmp((*test)->suite, name, len) == 0 && (*test)->suite[len] == '\0' &&
+	for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+		if (strncmp((*test)->category, name, len) == 0 && (*test)->category[len] == '\0' &&
 			strcmp((*test)->name, name + len + 1) == 0) {
 			return *test;
 		}
@@ -177,32 +175,47 @@ static void run_mutant(char *words)
 	fflush(report);
 }
 
-bool all_tests_begin(int argc, char **argv)
-{
-	(void)argc;
-	(void)argv;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	report = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
-	dup2(null, STDOUT_FILENO);
-	dup2(null, STDERR_FILENO);
-	close(null);
-	return true;
-}
-
-int all_tests_run(void)
+int criterion_run_all_tests(struct criterion_test_set *set)
 {
 	static char line[LINE_BYTES];
+	(void)set;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	while (fgets(line, sizeof(line), stdin)) {
 		char *words;
 		chosen = (int)strtol(line, &words, 10);
 		run_mutant(words);
 	}
-	fclose(report);
-	return 0;
+	return 1;
 }
 
-__attribute__((weak)) int main(int argc, char **argv)
+struct criterion_test_set *criterion_initialize(void)
 {
-	return all_tests_begin(argc, argv) ? all_tests_run() : 1;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	report = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+	return NULL;
+}
+
+int criterion_handle_args(int argc, char **argv, bool unknown)
+{
+	(void)argc;
+	(void)argv;
+	(void)unknown;
+	return 1;
+}
+
+void criterion_finalize(struct criterion_test_set *set)
+{
+	(void)set;
+	fclose(report);
+}
+
+__attribute__((weak)) int main(void)
+{
+	struct criterion_test_set *set = criterion_initialize();
+	criterion_run_all_tests(set);
+	criterion_finalize(set);
+	return 0;
 }

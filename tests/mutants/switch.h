@@ -5,7 +5,7 @@
 #ifndef TESTS_MUTANTS_SWITCH_H
 #define TESTS_MUTANTS_SWITCH_H
 
-/* tests/mutants/runtime.c, or tests/mutants/chosen.c for another program. */
+/* tests/mutants/runtime.c, or tests/mutants/chosen.c for a program without Criterion. */
 int berth_mutant(int function);
 
 #endif

@@ -2,6 +2,7 @@
  * Write accessors on a real ZooKeeper: the ACLs that the registry writes for them, their rights,
  * and the end of these rights.
  */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "tests/support/registry_client.h"
 #include "lib/registry/digest.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 #include "tests/support/zookeeper.h"
 
 static struct zookeeper_server *server;

@@ -1,6 +1,8 @@
 /*
  * The dir: backend, operation by operation.
  */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -13,7 +15,6 @@
 
 #include "tests/support/dir_client.h"
 #include "lib/base/clock.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client client;

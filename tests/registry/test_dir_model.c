@@ -1,13 +1,13 @@
 /*
  * The dir: backend against a model in memory: the same random operations, the same results.
  */
+#include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/dir_client.h"
-#include "tests/support/test.h"
 
 enum { OPERATIONS = 2000, PATHS = 14, CLIENTS = 2 };
 

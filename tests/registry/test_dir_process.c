@@ -1,6 +1,7 @@
 /*
  * The dir: backend among several processes: owners that die, stop or exec, writers that race.
  */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,7 +16,6 @@
 #include "tests/support/dir_client.h"
 #include "tests/support/rights.h"
 #include "lib/base/clock.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client client;

@@ -1,4 +1,5 @@
 /* The watches of the dir: backend notice every change on the way to a node. */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include "tests/support/dir_client.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client writer, watcher;

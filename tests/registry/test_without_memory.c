@@ -2,6 +2,7 @@
  * Each operation on a directory, once for each of its allocations, which fails: the operation ends
  * with an error or does its whole work, and no memory and no descriptor is left.
  */
+#include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "lib/registry/registry.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 #define RECORD                                                                                     \
 	"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\",\"yarn:persistence\":\"container\"}"

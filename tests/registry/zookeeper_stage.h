@@ -2,6 +2,7 @@
 #ifndef TESTS_REGISTRY_ZOOKEEPER_STAGE_H
 #define TESTS_REGISTRY_ZOOKEEPER_STAGE_H
 
+#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include "tests/support/registry_client.h"
-#include "tests/support/test.h"
 #include "tests/support/zookeeper.h"
 
 #define PATH "/users/joe/tomcat"

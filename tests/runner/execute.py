@@ -130,7 +130,7 @@ class Runner:
         if os.access(command[0], os.X_OK):
             self.execute(program, command, folder, output)
             program.output = output.read_text(errors="replace")
-            # Only compiled tests and unittest know the report; others speak on their output.
+            # Only Criterion's tests and unittest know the report; others speak on their output.
             tap = report.read_text(errors="replace") if report.exists() else program.output
             seen = read_tap(program, tap)
             self.judge_exit(program)

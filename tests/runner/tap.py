@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-CRASHED = " unexpected signal "  # what all_tests.c adds to the name of a test
+CRASHED = " unexpected signal "  # what Criterion adds to the name of a test
 
 TAP_LINE = re.compile(
     r"^(not )?ok\b(?:\s+\d+)?\s*-?\s*(.*?)\s*(?:#\s*(skip\S*|todo)\b\s*(.*))?$", re.I

@@ -50,7 +50,7 @@ static double now_seconds(void)
 /* The name of a test with this parameter; NULL or "": its own. */
 extern const char *one_test_parameter_name(void *parameter) __attribute__((weak));
 
-static _Noreturn void run_here(const struct test_case *test, void *parameter)
+static _Noreturn void run_here(const struct criterion_test *test, void *parameter)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGABRT, SIG_DFL);
@@ -78,45 +78,48 @@ static int wait_for(pid_t child, double seconds, bool *ret_late)
 }
 
 /* Returns the reason of a failure as the end of a line; "" without a failure. */
-static void judge(const struct test_case *test, int status, char *ret_text, size_t size)
+static void judge(const struct criterion_test *test, int status, char *ret_text, size_t size)
 {
-	const struct test_options *options = &test->options;
+	const struct criterion_test_extra_data *data = test->data;
 	*ret_text = '\0';
-	if (WIFSIGNALED(status) && WTERMSIG(status) != options->signal) {
+	if (WIFSIGNALED(status) && WTERMSIG(status) != data->signal) {
 		snprintf(ret_text, size, " unexpected signal %d", WTERMSIG(status));
-	} else if (options->signal && !WIFSIGNALED(status)) {
-		snprintf(ret_text, size, " ended without signal %d", options->signal);
-	} else if (!run.result->failed && !options->signal &&
-		WEXITSTATUS(status) != options->exit_code) {
+	} else if (data->signal && !WIFSIGNALED(status)) {
+		snprintf(ret_text, size, " ended without signal %d", data->signal);
+	} else if (!run.result->failed && !data->signal && WEXITSTATUS(status) != data->exit_code) {
 		snprintf(ret_text, size, " exit status %d", WEXITSTATUS(status));
 	}
 }
 
-static const char *name_of(const struct test_case *test, void *parameter)
+static const char *name_of(const struct criterion_test *test, void *parameter)
 {
 	return parameter && one_test_parameter_name ? one_test_parameter_name(parameter)
 						    : test->name;
 }
 
-static bool is_chosen(const struct test_case *test, void *parameter)
+static bool is_chosen(const struct criterion_test *test, void *parameter)
 {
 	char name[256];
-	snprintf(name, sizeof(name), "%s/%s", test->suite, name_of(test, parameter));
+	snprintf(name, sizeof(name), "%s/%s", test->category, name_of(test, parameter));
 	return fnmatch(run.filter, name, 0) == 0;
 }
 
-static void run_one(const struct test_case *test, void *parameter)
+static void run_one(const struct criterion_test *test, void *parameter)
 {
 	const char *name = name_of(test, parameter);
 	if (run.list && is_chosen(test, parameter)) {
-		printf("%s/%s\n", test->suite, name);
+		printf("%s/%s\n", test->category, name);
 	}
 	if (run.list || !is_chosen(test, parameter)) {
 		return;
 	}
 	run.count++;
+	if (test->data->disabled) {
+		fprintf(run.report, "ok - %s::%s # SKIP disabled\n", test->category, name);
+		return;
+	}
 	*run.result = (struct one_test_result){ 0 };
-	snprintf(run.running, sizeof(run.running), "it is at %s/%s\n", test->suite, name);
+	snprintf(run.running, sizeof(run.running), "it is at %s/%s\n", test->category, name);
 	fflush(NULL);
 	double began = now_seconds();
 	pid_t child = fork();
@@ -132,7 +135,7 @@ static void run_one(const struct test_case *test, void *parameter)
 	judge(test, status, wrong, sizeof(wrong));
 	bool failed = late || run.result->failed || *wrong;
 	run.failed = run.failed || failed;
-	fprintf(run.report, "%sok - %s::%s%s", failed ? "not " : "", test->suite, name,
+	fprintf(run.report, "%sok - %s::%s%s", failed ? "not " : "", test->category, name,
 		late ? " not done in time" : wrong);
 	if (!failed && run.result->skipped) {
 		fprintf(run.report, " # SKIP %s", run.result->reason);
@@ -143,29 +146,54 @@ static void run_one(const struct test_case *test, void *parameter)
 	fflush(run.report);
 }
 
-static void run_with_parameters(const struct test_case *test)
+static void run_with_parameters(const struct criterion_test *test)
 {
-	struct test_parameters params = test->parameters();
+	struct criterion_test_params params = test->data->param_();
 	for (size_t i = 0; i < params.length; i++) {
 		run_one(test, (char *)params.params + i * params.size);
+	}
+	if (params.cleanup) {
+		params.cleanup(&params);
 	}
 }
 
 static void run_each(void)
 {
-	for (const struct test_case *const *at = __start_test_cases; at < __stop_test_cases; at++) {
-		if ((*at)->parameters) {
+	for (struct criterion_test **at = __start_cr_tst; at < __stop_cr_tst; at++) {
+		if (*at && (*at)->data->kind_ == CR_TEST_PARAMETERIZED) {
 			run_with_parameters(*at);
-		} else {
+		} else if (*at) {
 			run_one(*at, NULL);
 		}
 	}
 }
 
-bool all_tests_begin(int argc, char **argv)
+int criterion_run_all_tests(struct criterion_test_set *set)
 {
-	const char *report = NULL;
+	(void)set;
+	run.result = mmap(NULL, sizeof(*run.result), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (run.result == MAP_FAILED) {
+		abort();
+	}
+	signal(SIGABRT, on_abort);
+	run_each();
+	munmap(run.result, sizeof(*run.result));
+	fprintf(run.report, "1..%d\n", run.count);
+	return !run.failed;
+}
+
+struct criterion_test_set *criterion_initialize(void)
+{
 	run.report = stdout;
+	return NULL;
+}
+
+/* Returns whether there are tests to run: 0 after --list. Ends the process on a mistake. */
+int criterion_handle_args(int argc, char **argv, bool unknown)
+{
+	(void)unknown;
+	const char *report = NULL;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--list") == 0) {
 			run.list = true;
@@ -181,29 +209,25 @@ bool all_tests_begin(int argc, char **argv)
 	}
 	if (run.list) {
 		run_each();
-	} else if (report && !(run.report = fopen(report, "we"))) {
+		return 0;
+	}
+	if (report && !(run.report = fopen(report, "we"))) {
 		perror(report);
 		exit(2);
 	}
-	return !run.list;
+	return 1;
 }
 
-int all_tests_run(void)
+void criterion_finalize(struct criterion_test_set *set)
 {
-	run.result = mmap(NULL, sizeof(*run.result), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (run.result == MAP_FAILED) {
-		abort();
-	}
-	signal(SIGABRT, on_abort);
-	run_each();
-	munmap(run.result, sizeof(*run.result));
-	fprintf(run.report, "1..%d\n", run.count);
+	(void)set;
 	fclose(run.report);
-	return run.failed;
 }
 
 __attribute__((weak)) int main(int argc, char **argv)
 {
-	return all_tests_begin(argc, argv) ? all_tests_run() : 0;
+	struct criterion_test_set *set = criterion_initialize();
+	int failed = criterion_handle_args(argc, argv, true) && !criterion_run_all_tests(set);
+	criterion_finalize(set);
+	return failed;
 }

@@ -1,12 +1,12 @@
 #include "tests/support/config_stage.h"
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char folder[SCRATCH_PATH];
 

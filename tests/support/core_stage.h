@@ -2,10 +2,11 @@
 #ifndef TESTS_SUPPORT_CORE_STAGE_H
 #define TESTS_SUPPORT_CORE_STAGE_H
 
+#include <criterion/criterion.h>
+
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define assert_answer(answer, name)                                                                \
 	cr_assert_str_eq(answer_name(answer), name, "%s", (answer)->err.msg)

@@ -1,6 +1,6 @@
 #include "tests/support/deeds.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,5 +1,6 @@
 #include "tests/support/failing.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,7 +8,6 @@
 
 #include "tests/failures/points.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 /* A sanitizer has a better eye for leaks, and its strdup() allocates past the counted malloc(). */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));

@@ -1,6 +1,6 @@
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,14 +1,18 @@
 /*
- * One test of a program: tests/support/all_tests.c and tests/mutants/runtime.c run the tests of a
- * program, each in a process that they fork, which takes less than most tests.
+ * One test of a program, and the functions that Criterion's macros call, in place of Criterion's
+ * library: that has two dozen libraries below it and executes the program anew for each test, which
+ * takes longer than most tests. tests/support/all_tests.c and tests/mutants/runtime.c run the tests
+ * of a program, each in a process that they fork.
  */
 #ifndef TESTS_SUPPORT_ONE_TEST_H
 #define TESTS_SUPPORT_ONE_TEST_H
 
-#include "tests/support/test.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdbool.h>
 
-/* The linker's names for the ends of the section of all tests. */
-extern const struct test_case *const __start_test_cases[], *const __stop_test_cases[];
+/* The linker's names for the sections that the macros fill. Elements may be NULL. */
+extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
 
 enum { ONE_TEST_REASON = 256 };
 
@@ -24,19 +28,12 @@ struct one_test_result {
  * for a ParameterizedTest(). Says on standard error which assertions failed.
  */
 void one_test_run(
-	const struct test_case *test, void *parameter, struct one_test_result *ret_result);
+	const struct criterion_test *test, void *parameter, struct one_test_result *ret_result);
 
 /* The test that this process runs; NULL before. */
-const struct test_case *one_test_running(void);
+const struct criterion_test *one_test_running(void);
 
 /* In seconds, the test's own or its suite's; 0: none. */
-double one_test_timeout(const struct test_case *test);
-
-/*
- * The two parts of main(), of tests/support/all_tests.c or tests/mutants/runtime.c: whether there
- * are tests to run, which --list denies; and the exit status after them.
- */
-bool all_tests_begin(int argc, char **argv);
-int all_tests_run(void);
+double one_test_timeout(const struct criterion_test *test);
 
 #endif

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "tests/support/memory_backend.h"
-#include "tests/support/one_test.h"
 #include "tests/support/scratch.h"
 #include "tests/support/zookeeper.h"
 
@@ -33,23 +32,25 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
 
 int stage_main(int argc, char **argv)
 {
-	if (!all_tests_begin(argc, argv)) {
-		return 0;
+	struct criterion_test_set *tests = criterion_initialize();
+	int result = 0;
+	if (criterion_handle_args(argc, argv, true)) {
+		char dir[SCRATCH_PATH];
+		scratch_memory_folder(dir);
+		cr_assert_eq(chmod(dir, 0755), 0); /* so that others can open it */
+		setenv(DIR_VARIABLE, dir, 1);
+		struct zookeeper_server *server = NULL;
+		if (!getenv(WITHOUT_VARIABLE)) {
+			server = zookeeper_server_share();
+			setenv(ZOOKEEPER_VARIABLE, zookeeper_server_url(server), 1);
+		}
+		result = !criterion_run_all_tests(tests);
+		if (server) {
+			zookeeper_server_stop(server);
+		}
+		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	}
-	char dir[SCRATCH_PATH];
-	scratch_memory_folder(dir);
-	cr_assert_eq(chmod(dir, 0755), 0); /* so that others can open it */
-	setenv(DIR_VARIABLE, dir, 1);
-	struct zookeeper_server *server = NULL;
-	if (!getenv(WITHOUT_VARIABLE)) {
-		server = zookeeper_server_share();
-		setenv(ZOOKEEPER_VARIABLE, zookeeper_server_url(server), 1);
-	}
-	int result = all_tests_run();
-	if (server) {
-		zookeeper_server_stop(server);
-	}
-	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	criterion_finalize(tests);
 	return result;
 }
 

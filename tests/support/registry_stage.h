@@ -13,8 +13,9 @@
 #ifndef TESTS_SUPPORT_REGISTRY_STAGE_H
 #define TESTS_SUPPORT_REGISTRY_STAGE_H
 
+#include <criterion/criterion.h>
+
 #include "tests/support/registry_client.h"
-#include "tests/support/test.h"
 
 /* STAGE_DIR_CHILDREN: as the agent uses a directory that others can open. */
 enum stage_backend { STAGE_MEMORY, STAGE_DIR, STAGE_DIR_CHILDREN, STAGE_ZOOKEEPER };

@@ -1,6 +1,6 @@
 #include "tests/support/rights.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_RIGHTS_H
 #define TESTS_SUPPORT_RIGHTS_H
 
-/* Skips the test that calls it, with the reason, when the right is missing here. */
+/* Skips the Criterion test that calls it, with the reason, when the right is missing here. */
 void rights_needed(const char *right);
 
 #endif

@@ -5,9 +5,8 @@
 #ifndef TESTS_SUPPORT_RUN_UNTIL_H
 #define TESTS_SUPPORT_RUN_UNTIL_H
 
+#include <criterion/criterion.h>
 #include <ev.h>
-
-#include "tests/support/test.h"
 
 static inline void run_until_gives_up(struct ev_loop *loop, ev_timer *timer, int events)
 {

@@ -1,5 +1,6 @@
 #include "tests/support/scenario.h"
 
+#include <criterion/criterion.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 
 #include "lib/base/buffer.h"
 #include "tests/support/one_test.h"
-#include "tests/support/test.h"
 
 enum { MOST_SCENARIOS = 1024, NAME_BYTES = 160, PATH_BYTES = 512 };
 
@@ -297,7 +297,7 @@ static int is_visible(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-struct test_parameters scenario_read(const struct scenario_stage *stage)
+struct criterion_test_params scenario_read(const struct scenario_stage *stage)
 {
 	static struct scenario *scenarios[MOST_SCENARIOS];
 	char folder[PATH_BYTES];
@@ -321,7 +321,7 @@ struct test_parameters scenario_read(const struct scenario_stage *stage)
 		free(files[i]);
 	}
 	free(files);
-	return cr_make_param_array(struct scenario *, scenarios, count);
+	return cr_make_param_array(struct scenario *, scenarios, count, NULL);
 }
 
 /* For tests/support/all_tests.c. */

@@ -18,10 +18,10 @@
 #ifndef TESTS_SUPPORT_SCENARIO_H
 #define TESTS_SUPPORT_SCENARIO_H
 
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "tests/support/test.h"
 
 enum { SCENARIO_WORDS = 32 };
 
@@ -55,7 +55,7 @@ struct scenario_stage {
 
 struct scenario;
 
-struct test_parameters scenario_read(const struct scenario_stage *stage);
+struct criterion_test_params scenario_read(const struct scenario_stage *stage);
 void scenario_run(const struct scenario *scenario);
 
 /* For commands: the test has failed and ends, with the place in the file. */

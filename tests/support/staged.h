@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_STAGED_H
 #define TESTS_SUPPORT_STAGED_H
 
-#include "tests/support/test.h"
+#include <criterion/criterion.h>
 
 #define STAGED_TEST(suite, name, type, stage, begin, end)                                          \
 	static void name(type stage);                                                              \

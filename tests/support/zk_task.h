@@ -2,9 +2,9 @@
 #ifndef TESTS_SUPPORT_ZK_TASK_H
 #define TESTS_SUPPORT_ZK_TASK_H
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "tests/support/test.h"
 #include "tests/support/zk_stage.h"
 
 static struct registry_task task;

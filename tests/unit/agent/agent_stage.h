@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_AGENT_AGENT_STAGE_H
 #define TESTS_UNIT_AGENT_AGENT_STAGE_H
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +30,6 @@
 #include "tests/support/one_test.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { MOST_WORDS = 16, PATIENCE_MS = 60000, PAUSE_MS = 2 };
 
@@ -53,7 +53,10 @@ int main(int argc, char **argv)
 	if (argc > 0 && strcmp(argv[0], "berthd") == 0) {
 		return agent_main(argc, argv);
 	}
-	return all_tests_begin(argc, argv) ? all_tests_run() : 0;
+	struct criterion_test_set *set = criterion_initialize();
+	int failed = criterion_handle_args(argc, argv, true) && !criterion_run_all_tests(set);
+	criterion_finalize(set);
+	return failed;
 }
 
 /* ---- files ---- */

@@ -1,13 +1,13 @@
 /* berthd's command line. */
 #include "agent/command_line.h"
 
+#include <criterion/criterion.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 enum { MOST_WORDS = 16, MOST_BYTES = 8192 };
 

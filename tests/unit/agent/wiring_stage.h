@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_AGENT_WIRING_STAGE_H
 #define TESTS_UNIT_AGENT_WIRING_STAGE_H
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,6 @@
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 struct wiring {
 	struct agent agent;

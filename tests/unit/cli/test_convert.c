@@ -1,5 +1,6 @@
 /* LINK: $(CONVERTERS) */
 /* Registrar's configuration as berth.ini: what each of its keys becomes. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include "cli/convert.h"
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 /* The text that a document becomes; NULL, and the reason in `err`, when it is refused. */
 static char *convert(const char *document, struct err *err)

@@ -2,6 +2,7 @@
 /* The map in a process that did not ask for it: threads, forks, and maps that come and go. */
 #include "nss/memory.h"
 
+#include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 
 #include "agent/shared/map.h"
 #include "lib/base/clock.h"
-#include "tests/support/test.h"
 
 #define SOCKET "/run/test.sock"
 #define KEY "/v1/names/db.berth text/plain"

@@ -1,6 +1,7 @@
 /* LINK: nss/query.o nss/memory.o */
 /* The NSS module's question: which names it asks for and gives, and what a dead agent costs. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +16,6 @@
 #include "lib/base/array.h"
 #include "nss/query.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/test.h"
 
 /* The agent: it is asked when the module waits. */
 static struct {
@@ -57,7 +57,7 @@ static void answer_question(void)
 		strlen(agent.answer), agent.answer);
 }
 
-/* The runner waits too, for others. */
+/* Criterion waits too, for others. */
 static bool is_ours(int fd)
 {
 	struct sockaddr_un peer = { .sun_family = AF_UNSPEC };

@@ -1,3 +1,6 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +9,6 @@
 #include <unistd.h>
 
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 #define VARIABLE "BERTH_SAMPLE"
 
@@ -47,7 +49,12 @@ Test(sample, fails_and_goes_on)
 
 Test(sample, names_both_sides)
 {
-	cr_assert_eq(is_sample() ? 7 : 8, 8, "of the count");
+	cr_assert(eq(int, is_sample() ? 7 : 8, 8), "of the count");
+}
+
+Test(sample, all_of_several)
+{
+	cr_assert(all(eq(int, 1, 1), eq(int, is_sample(), 0)));
 }
 
 Test(sample, fails_without_standard_error)
@@ -138,9 +145,10 @@ ParameterizedTestParameters(all_tests, says_how_a_test_ended)
 				"# to be seen" },
 			NULL },
 		{ "names_both_sides", 1,
-			{ "\nnot ok - sample::names_both_sides (", "of the count",
-				"is_sample() ? 7 : 8 == 8" },
+			{ "\nnot ok - sample::names_both_sides (", "of the count", "eq(int",
+				": 7\n" },
 			NULL },
+		{ "all_of_several", 1, { "\nnot ok - sample::all_of_several (" }, NULL },
 		{ "fails_without_standard_error", 1,
 			{ "\nnot ok - sample::fails_without_standard_error (", "a word" }, NULL },
 		{ "crashes", 1, { "\nnot ok - sample::crashes unexpected signal 9 (" }, NULL },

@@ -1,6 +1,6 @@
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static void *duplicate(void *ret_good)
 	return NULL;
 }
 
-/* Libraries have threads of their own. */
+/* Criterion and libraries have threads of their own. */
 Test(failing, calls_of_another_thread_pass)
 {
 	bool good = false;

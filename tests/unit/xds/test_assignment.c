@@ -1,10 +1,10 @@
 /* Sets of endpoints: localities, priorities, weights, and what a load balancer would refuse. */
+#include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "xds/assignment.h"
-#include "tests/support/test.h"
 
 TestSuite(assignment, .timeout = 60);
 

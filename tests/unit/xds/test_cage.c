@@ -2,6 +2,7 @@
  * The abilities of a process in the cage of berth-xds. A child of its own tries each deed and
  * reports by its exit status.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/landlock.h>
 #include <netinet/in.h>
@@ -19,7 +20,6 @@
 #include "lib/base/array.h"
 #include "tests/support/deeds.h"
 #include "xds/cage.h"
-#include "tests/support/test.h"
 
 TestSuite(cage, .timeout = 60);
 

@@ -1,8 +1,8 @@
 /* The wire format: writing, reading, and bytes that it does not allow. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "xds/protobuf.h"
-#include "tests/support/test.h"
 
 TestSuite(protobuf, .timeout = 60);
 

@@ -1,4 +1,5 @@
 /* The share of one client: connections, memory, work. */
+#include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -6,7 +7,6 @@
 
 #include "lib/program/memory.h"
 #include "xds/share.h"
-#include "tests/support/test.h"
 
 TestSuite(share, .timeout = 60);
 

@@ -2,6 +2,7 @@
  * Subscriptions, as a client's messages and the answers to them, over sets of an agent: state of
  * the world and delta, what is due when, and what is never sent.
  */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include "xds/discovery.h"
 #include "xds/protobuf.h"
 #include "xds/subscription.h"
-#include "tests/support/test.h"
 
 TestSuite(subscription, .timeout = 120);
 

@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_AGENT_API_API_STAGE_H
 #define TESTS_UNIT_AGENT_API_API_STAGE_H
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/http_stage.h"
 #include "tests/support/memory_backend.h"
-#include "tests/support/test.h"
 
 enum { CONFIRM_S = 2, TIMEOUT_S = 5, HEARTBEAT_S = 10, MAX_WATCHERS = 10 };
 

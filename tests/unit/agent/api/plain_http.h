@@ -5,13 +5,13 @@
 #ifndef TESTS_UNIT_AGENT_API_PLAIN_HTTP_H
 #define TESTS_UNIT_AGENT_API_PLAIN_HTTP_H
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/http/http.h"
 #include "lib/program/log_rate.h"
-#include "tests/support/test.h"
 
 struct http_response {
 	char *body;

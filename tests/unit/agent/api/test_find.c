@@ -2,6 +2,7 @@
  * GET /v1/find under pressure, on a registry that does nothing between dispatches.
  */
 
+#include <criterion/criterion.h>
 #include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 
 #include "agent/api/api.h"
 #include "tests/support/memory_backend.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/api/plain_http.h"
 
 enum { SEARCHES = 40, CHILDREN = 20, MAX_WALKS = 4 };

@@ -1,7 +1,7 @@
 /* The events that a stream keeps for a client that comes again. */
 #include "agent/api/recent.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -5,7 +6,6 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/err.h"
-#include "tests/support/test.h"
 
 Test(allocate, copies_and_formats)
 {

@@ -1,25 +1,26 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 
 #include "agent/base/drain.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 Test(drain, begins_without_end)
 {
 	struct drain drain = { 0 };
 	drain_begin(&drain, "upgrade", 0, 100);
 	cr_assert(drain.active);
-	cr_assert_not(drain_expire(&drain, 1e9));
-	cr_assert_str_eq(drain.reason, "upgrade");
+	cr_assert(not(drain_expire(&drain, 1e9)));
+	cr_assert(eq(str, drain.reason, "upgrade"));
 }
 
 Test(drain, ends_by_itself_after_its_time)
 {
 	struct drain drain = { 0 };
 	drain_begin(&drain, "upgrade", 3, 100);
-	cr_assert_not(drain_expire(&drain, 102.9));
+	cr_assert(not(drain_expire(&drain, 102.9)));
 	cr_assert(drain_expire(&drain, 103));
-	cr_assert_not(drain.active);
-	cr_assert_not(drain_expire(&drain, 104), "it ends once");
+	cr_assert(not(drain.active));
+	cr_assert(not(drain_expire(&drain, 104)), "it ends once");
 }
 
 Test(drain, a_second_one_replaces_reason_and_end_but_not_the_beginning)
@@ -27,9 +28,9 @@ Test(drain, a_second_one_replaces_reason_and_end_but_not_the_beginning)
 	struct drain drain = { 0 };
 	drain_begin(&drain, "upgrade", 3, 100);
 	drain_begin(&drain, "disk", 0, 101);
-	cr_assert_str_eq(drain.reason, "disk");
-	cr_assert_eq(drain.since, 100);
-	cr_assert_eq(drain.until, 0);
+	cr_assert(eq(str, drain.reason, "disk"));
+	cr_assert(eq(dbl, drain.since, 100));
+	cr_assert(eq(dbl, drain.until, 0));
 }
 
 Test(drain, survives_as_json)
@@ -40,9 +41,9 @@ Test(drain, survives_as_json)
 	struct drain loaded = { 0 };
 	cr_assert(drain_from_json(&loaded, json, 110));
 	cr_assert(loaded.active);
-	cr_assert_eq(loaded.since, 100);
-	cr_assert_eq(loaded.until, 130);
-	cr_assert_str_eq(loaded.reason, "upgrade");
+	cr_assert(eq(dbl, loaded.since, 100));
+	cr_assert(eq(dbl, loaded.until, 130));
+	cr_assert(eq(str, loaded.reason, "upgrade"));
 	json_decref(json);
 }
 
@@ -53,7 +54,7 @@ Test(drain, a_drain_that_expired_meanwhile_is_loaded_as_over)
 	json_t *json = drain_json(&drain);
 	struct drain loaded = { 0 };
 	cr_assert(drain_from_json(&loaded, json, 200));
-	cr_assert_not(loaded.active);
+	cr_assert(not(loaded.active));
 	json_decref(json);
 }
 
@@ -61,16 +62,16 @@ Test(drain, a_wrong_shape_is_refused)
 {
 	struct drain drain = { 0 };
 	json_t *json = json_pack("{s:s}", "active", "perhaps");
-	cr_assert_not(drain_from_json(&drain, json, 0));
+	cr_assert(not(drain_from_json(&drain, json, 0)));
 	json_decref(json);
-	cr_assert_not(drain_from_json(&drain, NULL, 0));
+	cr_assert(not(drain_from_json(&drain, NULL, 0)));
 }
 
 Test(drain, none_is_just_inactive)
 {
 	struct drain drain = { 0 };
 	json_t *json = drain_json(&drain);
-	cr_assert_eq(json_is_false(json_object_get(json, "active")), 1);
+	cr_assert(eq(int, json_is_false(json_object_get(json, "active")), 1));
 	json_decref(json);
 }
 
@@ -80,10 +81,10 @@ Test(drain, is_described_with_its_reason_if_it_has_one)
 	char text[64];
 	drain_begin(&drain, "", 0, 1000);
 	drain_describe(&drain, text, sizeof(text));
-	cr_assert_str_eq(text, "draining");
+	cr_assert(eq(str, text, "draining"));
 	drain_begin(&drain, "disk", 0, 1000);
 	drain_describe(&drain, text, sizeof(text));
-	cr_assert_str_eq(text, "draining: disk");
+	cr_assert(eq(str, text, "draining: disk"));
 }
 
 Test(drain, is_quiet_after_two_looks_in_a_row)
@@ -96,11 +97,11 @@ Test(drain, is_quiet_after_two_looks_in_a_row)
 	struct drain drain = { 0 };
 	drain_begin(&drain, "", 0, 1000);
 	for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
-		cr_assert_eq(drain_look(&drain, looks[i].quiet), looks[i].ends);
-		cr_assert_eq(drain_is_quiet(&drain), i >= 3);
+		cr_assert(eq(int, drain_look(&drain, looks[i].quiet), looks[i].ends));
+		cr_assert(eq(int, drain_is_quiet(&drain), i >= 3));
 	}
 	drain_end(&drain);
-	cr_assert_not(drain_is_quiet(&drain));
+	cr_assert(not(drain_is_quiet(&drain)));
 }
 
 Test(drain, its_end_is_shown_when_it_has_one)
@@ -111,9 +112,9 @@ Test(drain, its_end_is_shown_when_it_has_one)
 		drain_begin(&drain, "disk", ends[i], 0.25);
 		json_t *json = drain_json(&drain);
 		const json_t *until = json_object_get(json, "until");
-		cr_assert_eq(json_is_true(json_object_get(json, "active")), 1);
-		cr_assert_eq(json_number_value(until), i < 2 ? ends[i] + 0.25 : 0);
-		cr_assert_eq(json_is_null(until), i == 2);
+		cr_assert(eq(int, json_is_true(json_object_get(json, "active")), 1));
+		cr_assert(eq(dbl, json_number_value(until), i < 2 ? ends[i] + 0.25 : 0));
+		cr_assert(eq(int, json_is_null(until), i == 2));
 		json_decref(json);
 	}
 }
@@ -125,13 +126,13 @@ Test(drain, members_that_are_missing_have_defaults)
 	json_t *json = json_pack("{s:b}", "active", 1);
 	cr_assert(drain_from_json(&drain, json, 200));
 	cr_assert(drain.active);
-	cr_assert_eq(drain.since, 0);
-	cr_assert_eq(drain.until, 0);
-	cr_assert_str_eq(drain.reason, "");
+	cr_assert(zero(dbl, drain.since));
+	cr_assert(zero(dbl, drain.until));
+	cr_assert(eq(str, drain.reason, ""));
 	json_decref(json);
 	json = json_pack("{s:b, s:s}", "active", 0, "reason", "of one that is over");
 	cr_assert(drain_from_json(&drain, json, 200));
-	cr_assert_not(drain.active);
-	cr_assert_str_eq(drain.reason, "");
+	cr_assert(not(drain.active));
+	cr_assert(eq(str, drain.reason, ""));
 	json_decref(json);
 }

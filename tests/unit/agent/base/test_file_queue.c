@@ -1,7 +1,7 @@
 /* Files that children put in place: their order, the newest content, killed children. */
 #include "agent/base/file_queue.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* A file that is put in place: whole, with its owner and mode, or as it was. */
 #include "agent/base/file_work.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include "tests/support/file_stage.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char folder[SCRATCH_PATH];
 static char path[SCRATCH_PATH + 20];

@@ -1,10 +1,11 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/history.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static struct history *history;
 

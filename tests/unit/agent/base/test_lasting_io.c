@@ -1,6 +1,6 @@
 #include "agent/base/lasting_io.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <unistd.h>
 
 static void count(void *context)

@@ -1,4 +1,5 @@
 /* Lines of the log: one for each event, of valid text whatever it tells. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #include "lib/base/array.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char path[SCRATCH_PATH];
 static int fd;

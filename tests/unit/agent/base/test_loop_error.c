@@ -1,12 +1,12 @@
 #include "agent/base/loop_error.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <ev.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static void count(struct ev_loop *loop, ev_io *io, int events)
 {

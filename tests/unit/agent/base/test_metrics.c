@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 
 #include "agent/base/metrics.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 /* ---- a kernel that says what the test wants ---- */
 

@@ -1,4 +1,5 @@
 /* Messages to service managers: datagrams to systemd, a newline to s6. */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include "agent/base/notify.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char folder[SCRATCH_PATH];
 static struct sockaddr_un address;

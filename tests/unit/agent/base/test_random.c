@@ -1,6 +1,6 @@
 #include "agent/base/random.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/syscall.h>

@@ -1,5 +1,6 @@
 #include "agent/base/registry_loop.h"
 
+#include <criterion/criterion.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include "tests/support/clock_call.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
-#include "tests/support/test.h"
 
 /* The machine was suspended for so long: the clock of libev's timers has not noticed. */
 static int64_t suspended_s;

@@ -1,10 +1,10 @@
 /* Numeric addresses, and which of them lead to a socket of this machine. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 
 #include "agent/base/own_addresses.h"
 #include "agent/base/socket_address.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 Test(socket_address, is_numeric_and_has_a_port)
 {

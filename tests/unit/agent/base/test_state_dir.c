@@ -1,4 +1,5 @@
 /* The state directory: one agent at a time, documents that survive it, and what it is without. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char folder[SCRATCH_PATH];
 static char path[SCRATCH_PATH + 20];

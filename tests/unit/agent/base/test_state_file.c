@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include "tests/support/file_stage.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char directory[SCRATCH_PATH];
 

@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include "agent/base/tcp_ports.h"
-#include "tests/support/test.h"
 
 TestSuite(tcp_ports);
 

@@ -1,10 +1,10 @@
 #include "agent/base/timer.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "lib/base/clock.h"
-#include "tests/support/test.h"
 
 struct stage {
 	struct ev_loop *loop;

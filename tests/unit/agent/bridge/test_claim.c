@@ -1,7 +1,7 @@
 /* A record of a container, as the host takes it over. */
 #include "agent/bridge/claim.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <string.h>
 
 Test(bridge_claim, a_change_of_the_record_is_noted)

@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,6 @@
 #include "lib/base/buffer.h"
 #include "lib/base/text.h"
 #include "lib/record/record.h"
-#include "tests/support/test.h"
 
 enum { LABELS = 16, PORTS = 4 };
 

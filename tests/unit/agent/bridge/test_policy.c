@@ -1,9 +1,10 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include <string.h>
 
 #include "agent/bridge/policy.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 struct allowed {
 	const char *pattern;

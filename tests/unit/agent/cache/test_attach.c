@@ -1,4 +1,5 @@
 /* Caches of further registries: which one a path belongs to, and how one ends in use. */
+#include <criterion/criterion.h>
 
 #include "agent/cache/parts.h"
 #include "lib/base/array.h"
@@ -6,7 +7,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 /* The first cache, and one that is attached to it. */
 struct pair {

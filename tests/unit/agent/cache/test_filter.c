@@ -1,11 +1,12 @@
 /* Filters: whether two are the same, and copies. */
 
+#include <criterion/criterion.h>
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/cache/filter.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static const struct cache_filter whole = { .text = true,
 	.scope = "internal",

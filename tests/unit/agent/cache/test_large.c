@@ -1,5 +1,7 @@
 /* Directories that are larger than the cache, or than one turn of the loop can bear. */
 
+#include <criterion/criterion.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 static struct cache_stage *open_stage(struct cache_stage *stage, size_t max_size_bytes)
 {

@@ -1,5 +1,7 @@
 /* The limits of the cache: its charges, its eviction, and the resync of its paths. */
 
+#include <criterion/criterion.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 #include "tests/support/watch_count.h"
 
 enum { LIMIT = 256 * 1024, RECORDS = 400 };

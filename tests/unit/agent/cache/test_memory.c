@@ -1,5 +1,7 @@
 /* The limit of the cache, against what the process allocates. */
 
+#include <criterion/criterion.h>
+
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,6 @@
 #include "lib/registry/internal.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
-#include "tests/support/test.h"
 #include "tests/support/watch_count.h"
 
 #ifdef __SANITIZE_ADDRESS__

@@ -1,5 +1,7 @@
 /* Answers by nearness: the addresses of all records below a path, the nearest first. */
 
+#include <criterion/criterion.h>
+
 #include <jansson.h>
 
 #include <stdio.h>
@@ -8,7 +10,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 static void put(struct cache_stage *stage, const char *path, const char *zone, const char *name)
 {

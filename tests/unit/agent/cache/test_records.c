@@ -1,4 +1,5 @@
 /* For names: whether anything has changed, and the data of all paths with their changes. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +7,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define STAGED(name)                                                                               \
 	STAGED_TEST(cache_records, name, struct cache_stage *, stage,                              \

@@ -1,10 +1,11 @@
 /* Directories that were refused because they are too large: for how long, and how many of them. */
 
+#include <criterion/criterion.h>
+
 #include <stdio.h>
 
 #include "agent/cache/refused.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/test.h"
 
 Test(cache_refused, a_directory_is_read_again_after_a_time_that_grows_with_it)
 {

@@ -1,5 +1,7 @@
 /* The saved cache: a start during an outage with a good and with a damaged one. */
 
+#include <criterion/criterion.h>
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 #include "tests/support/watch_count.h"
 
 static char folder[SCRATCH_PATH];

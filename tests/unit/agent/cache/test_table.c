@@ -1,10 +1,11 @@
 /* The table of paths: nodes that are found, their order, and the bytes that they take. */
 
+#include <criterion/criterion.h>
+
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/cache/table.h"
-#include "tests/support/test.h"
 
 enum { OWN_BYTES = 1000, PATHS = 1000 };
 

@@ -1,11 +1,12 @@
 /* A turn of the loop: what is done at its end, in which order, and how much of it. */
 
+#include <criterion/criterion.h>
+
 #include <string.h>
 
 #include "agent/cache/table.h"
 #include "agent/cache/turn.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 struct stage {
 	struct ev_loop *loop;

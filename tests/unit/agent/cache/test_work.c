@@ -1,5 +1,7 @@
 /* The work for many clients and nodes is done once, and spread over iterations of the loop. */
 
+#include <criterion/criterion.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { TREES = 8, NODES = 1100, WATCHERS = 100, PATH_BYTES = 40 };
 

@@ -6,6 +6,7 @@
 #define TESTS_UNIT_AGENT_CHECK_NET_STAGE_H
 
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
@@ -18,7 +19,6 @@
 #include "lib/base/clock.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 /* How a server treats each connection. */
 enum manner {

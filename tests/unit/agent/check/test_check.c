@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,7 +8,6 @@
 #include "tests/support/check_support.h"
 #include "lib/base/clock.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 enum { MANY = 8 };
 

@@ -1,4 +1,5 @@
 /* When a check runs, with a clock that the test moves; and runs that do not end. */
+#include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -9,7 +10,6 @@
 #include "tests/support/check_support.h"
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 /* ---- the clock and the kernel, in place of the C library's functions ---- */
 

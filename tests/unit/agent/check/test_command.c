@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
@@ -15,7 +17,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static struct ev_loop *loop;
 static struct config_check config;

@@ -1,11 +1,12 @@
 /* The request of an http check, and how it judges an answer that has come as far as this. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/check/http.h"
 #include "lib/base/array.h"
 #include "tests/support/check_support.h"
-#include "tests/support/test.h"
 
 /* The request, for the caller to free. */
 static char *request_of(const struct config_check *config)

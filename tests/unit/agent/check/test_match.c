@@ -1,9 +1,9 @@
 /* A pattern against output that comes in pieces. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "agent/check/match.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static bool matches(const char *pattern, bool ignore_case, const char *text, size_t piece)
 {

@@ -1,10 +1,11 @@
 /* Whole runs of tcp and http checks against servers of every kind. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <sys/un.h>
 
 #include "agent/check/http.h"
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/check/net_stage.h"
 
 TestSuite(check_net, .init = start, .fini = finish);

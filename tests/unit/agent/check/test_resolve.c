@@ -1,5 +1,6 @@
 /* The addresses of a target, and the process that asks for them. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,7 +18,6 @@
 #include "lib/base/array.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 /* ---- the resolver and the kernel, in place of the C library's ---- */
 

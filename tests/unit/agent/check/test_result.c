@@ -1,9 +1,9 @@
 /* Results as texts: their last line, and as a successor reads them. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "agent/check/result.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 Test(check_result, the_last_line_is_the_last_one_that_is_not_blank)
 {

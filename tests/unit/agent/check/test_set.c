@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -5,7 +6,6 @@
 #include "agent/check/set.h"
 #include "agent/check/slot.h"
 #include "tests/support/check_support.h"
-#include "tests/support/test.h"
 
 static char folder[] = "/tmp/berth-test-XXXXXX";
 static struct check_scheduler *scheduler;

@@ -1,10 +1,10 @@
 /* Turns: so many at once, the others in order, and by shares. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/check/slot.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { SLOTS = 24 };
 

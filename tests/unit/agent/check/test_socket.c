@@ -50,7 +50,7 @@ int getsockopt(int file, int level, int name, void *value, socklen_t *len)
 	int (*real)(int, int, int, void *, socklen_t *) = dlsym(RTLD_NEXT, "getsockopt");
 	int domain = 0;
 	socklen_t domain_len = sizeof(domain);
-	/* The runner may have a socket of its own. */
+	/* Criterion has a socket of its own. */
 	bool ours = real(file, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len) == 0 &&
 		domain == AF_INET;
 	return ours && fails(&questions) ? -1 : real(file, level, name, value, len);

@@ -1,7 +1,7 @@
+#include <criterion/criterion.h>
 
 #include "agent/check/state.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 enum { LONGEST = 10, MOST = 4, STEP_MS = 1000 };
 

@@ -1,9 +1,9 @@
 /* How a tcp check judges an answer that has come as far as this. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "agent/check/tcp.h"
 #include "tests/support/check_support.h"
-#include "tests/support/test.h"
 
 static bool judge(char *expect, const char *answer, bool complete, struct check_result *result)
 {

@@ -1,3 +1,6 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +19,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/rights.h"
-#include "tests/support/test.h"
 
 /* Health commands test the runner too; see tests/unit/agent/check/test_command.c. */
 
@@ -39,7 +41,7 @@ static void on_output(void *context, const char *data, size_t len)
 static void on_end(void *context, const struct command_outcome *outcome)
 {
 	(void)context;
-	cr_assert_not(ended);
+	cr_assert(not(ended));
 	ended = true;
 	end = outcome->end;
 	status = outcome->status;
@@ -84,7 +86,7 @@ static struct command *begin(const char *script)
 	options.argv = argv;
 	ended = gone = false;
 	struct command *command = command_start(loop, &options, &callbacks, &err);
-	cr_assert_not_null(command, "%s", err.msg);
+	cr_assert(ne(ptr, command, NULL), "%s", err.msg);
 	return command;
 }
 
@@ -100,7 +102,7 @@ Test(command, reads_what_it_is_given)
 	options.input = "one\ntwo\n";
 	options.input_len = 8;
 	run("sort -r; read more || echo end");
-	cr_assert_str_eq(output, "two\none\nend\n");
+	cr_assert(eq(str, output, "two\none\nend\n"));
 }
 
 Test(command, need_not_read_what_it_is_given)
@@ -109,46 +111,46 @@ Test(command, need_not_read_what_it_is_given)
 	options.input = much;
 	options.input_len = sizeof(much);
 	run("head -c 10 >/dev/null; exec true");
-	cr_assert_eq(end, COMMAND_EXITED);
-	cr_assert_eq(status, 0);
+	cr_assert(eq(int, end, COMMAND_EXITED));
+	cr_assert(eq(int, status, 0));
 	run("wc -c");
-	cr_assert_str_eq(output, "1048576\n");
+	cr_assert(eq(str, output, "1048576\n"));
 }
 
 Test(command, an_empty_input_is_at_its_end)
 {
 	options.input = "";
 	run("wc -c");
-	cr_assert_str_eq(output, "0\n");
+	cr_assert(eq(str, output, "0\n"));
 }
 
 Test(command, errors_are_separate_when_that_is_asked_for)
 {
 	options.separate_errors = true;
 	run("echo out; echo err >&2; exit 3");
-	cr_assert_eq(status, 3);
-	cr_assert_str_eq(output, "out\n");
-	cr_assert_str_eq(errors, "err\n");
-	cr_assert_str_eq((char *)buffer_text(&seen), "out\n");
+	cr_assert(eq(int, status, 3));
+	cr_assert(eq(str, output, "out\n"));
+	cr_assert(eq(str, errors, "err\n"));
+	cr_assert(eq(str, (char *)buffer_text(&seen), "out\n"));
 }
 
 Test(command, the_first_bytes_are_kept_and_all_are_seen)
 {
 	options.separate_errors = true;
 	run("head -c 100000 /dev/zero | tr '\\0' x; head -c 65 /dev/zero | tr '\\0' y >&2");
-	cr_assert_eq(strlen(output), 64);
-	cr_assert_eq(strlen(errors), 64);
+	cr_assert(eq(sz, strlen(output), 64));
+	cr_assert(eq(sz, strlen(errors), 64));
 	cr_assert(output_cut);
 	cr_assert(errors_cut);
-	cr_assert_eq(seen.len, 100000);
+	cr_assert(eq(sz, seen.len, 100000));
 }
 
 Test(command, output_and_errors_are_read_while_it_runs)
 {
 	options.separate_errors = true;
 	run("head -c 200000 /dev/zero >&2; head -c 200000 /dev/zero; echo done");
-	cr_assert_eq(status, 0);
-	cr_assert_eq(seen.len, 200005);
+	cr_assert(eq(int, status, 0));
+	cr_assert(eq(sz, seen.len, 200005));
 	cr_assert(errors_cut);
 }
 
@@ -161,12 +163,12 @@ Test(command, nothing_stays_open_behind_it)
 	for (int i = 0; i < 2; i++) {
 		options.separate_errors = i == 1;
 		run("cat >&2");
-		cr_assert_eq(status, 0);
-		cr_assert_eq(descriptors_count(), before);
+		cr_assert(eq(int, status, 0));
+		cr_assert(eq(int, descriptors_count(), before));
 	}
 	options.input = NULL;
 	run("cat");
-	cr_assert_eq(descriptors_count(), before);
+	cr_assert(eq(int, descriptors_count(), before));
 }
 
 /* A start at which this call of a kind fails; the error's text. */
@@ -180,9 +182,9 @@ static const char *fail(const char *kind, uint64_t number, int error)
 	failing_arm(kind, number, error);
 	struct command *command = command_start(loop, &options, &callbacks, &err);
 	cr_assert(failing_disarm(), "%s %d", kind, (int)number);
-	cr_assert_null(command, "%s %d", kind, (int)number);
-	cr_assert_eq(descriptors_count(), before);
-	cr_assert_eq(err.code, BERTH_FAILED);
+	cr_assert(eq(ptr, command, NULL), "%s %d", kind, (int)number);
+	cr_assert(eq(int, descriptors_count(), before));
+	cr_assert(eq(int, err.code, BERTH_FAILED));
 	return err.msg;
 }
 
@@ -192,21 +194,21 @@ Test(command, a_start_that_fails_says_why_and_leaves_nothing)
 	options.separate_errors = true;
 	options.input = "input";
 	options.input_len = 5;
-	cr_assert_str_eq(
-		(char *)fail("pipe", 1, EMFILE), "cannot make a pipe: Too many open files");
-	cr_assert_str_eq(
-		(char *)fail("pipe", 2, EMFILE), "cannot make a pipe: Too many open files");
-	cr_assert_str_eq(
-		(char *)fail("write", 1, ENOSPC), "cannot make a pipe: No space left on device");
-	cr_assert_str_eq((char *)fail("fork", 1, EAGAIN),
-		"cannot start a process: Resource temporarily unavailable");
-	cr_assert_not(ended);
+	cr_assert(eq(
+		str, (char *)fail("pipe", 1, EMFILE), "cannot make a pipe: Too many open files"));
+	cr_assert(eq(
+		str, (char *)fail("pipe", 2, EMFILE), "cannot make a pipe: Too many open files"));
+	cr_assert(eq(str, (char *)fail("write", 1, ENOSPC),
+		"cannot make a pipe: No space left on device"));
+	cr_assert(eq(str, (char *)fail("fork", 1, EAGAIN),
+		"cannot start a process: Resource temporarily unavailable"));
+	cr_assert(not(ended));
 }
 
 Test(command, output_as_long_as_the_limit_is_not_cut)
 {
 	run("head -c 64 /dev/zero");
-	cr_assert_not(output_cut);
+	cr_assert(not(output_cut));
 }
 
 struct ending {
@@ -233,11 +235,11 @@ ParameterizedTest(struct ending *its, command, the_end_has_a_name)
 {
 	options.timeout_ms = its->timeout_ms;
 	run(its->script);
-	cr_assert_eq(end, its->end, "%s", its->script);
+	cr_assert(eq(int, end, its->end), "%s", its->script);
 	if (end != COMMAND_TIMED_OUT) {
 		char text[COMMAND_STATUS_BYTES];
 		command_status_text(text, end, status);
-		cr_assert_str_eq(text, its->text);
+		cr_assert(eq(str, text, its->text));
 	}
 }
 
@@ -257,20 +259,20 @@ Test(command, has_the_limits_that_were_asked_for)
 	relaunch(&(struct command_launch_options){
 		.user = "", .cwd = "", .limits = limits, .limit_count = 2 });
 	run("ulimit -n; ulimit -Hn; ulimit -c");
-	cr_assert_str_eq(output, "20\n20\n0\n");
+	cr_assert(eq(str, output, "20\n20\n0\n"));
 	struct rlimit ours;
 	getrlimit(RLIMIT_NOFILE, &ours);
-	cr_assert_neq((int)ours.rlim_cur, 20, "the limit is the command's alone");
+	cr_assert(ne(int, (int)ours.rlim_cur, 20), "the limit is the command's alone");
 }
 
 Test(command, cannot_gain_privileges_when_it_renounced_them)
 {
 	run("grep ^NoNewPrivs /proc/self/status");
-	cr_assert_str_eq(output, "NoNewPrivs:\t0\n");
+	cr_assert(eq(str, output, "NoNewPrivs:\t0\n"));
 	relaunch(&(struct command_launch_options){
 		.user = "", .cwd = "", .no_new_privileges = true });
 	run("grep ^NoNewPrivs /proc/self/status");
-	cr_assert_str_eq(output, "NoNewPrivs:\t1\n");
+	cr_assert(eq(str, output, "NoNewPrivs:\t1\n"));
 }
 
 Test(command, nothing_is_left_when_all_were_waited_for)
@@ -279,13 +281,13 @@ Test(command, nothing_is_left_when_all_were_waited_for)
 		"trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
 	struct command *second = begin(
 		"(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &) ; exit 2");
-	cr_assert_not(command_wait_for_all(50), "they are not asked to end yet");
+	cr_assert(not(command_wait_for_all(50)), "they are not asked to end yet");
 	command_abandon(first);
 	if (!gone) {
 		command_abandon(second);
 	}
 	cr_assert(command_wait_for_all(60000));
-	cr_assert_not(check_support_has_children());
+	cr_assert(not(check_support_has_children()));
 }
 
 /* ---- command_spawn() alone ---- */
@@ -311,7 +313,7 @@ static pid_t spawn(const char *script, int said, int death_signal)
 static void die_as_parent(int death_signal)
 {
 	int said[2];
-	cr_assert_eq(pipe(said), 0);
+	cr_assert(zero(int, pipe(said)));
 	pid_t parent = fork();
 	if (parent == 0) {
 		spawn("echo up; exec sleep 1000", said[1], death_signal);
@@ -320,13 +322,13 @@ static void die_as_parent(int death_signal)
 	}
 	close(said[1]);
 	char text[8] = "";
-	cr_assert_eq(read(said[0], text, sizeof(text)), 3);
+	cr_assert(eq(long, read(said[0], text, sizeof(text)), 3));
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
 	/* The child became ours when its parent was killed, and can be reaped only when it dies. */
 	int ended_by = 0;
 	cr_assert_gt(waitpid(-1, &ended_by, 0), 0);
-	cr_assert_eq(WTERMSIG(ended_by), death_signal);
+	cr_assert(eq(int, WTERMSIG(ended_by), death_signal));
 	close(said[0]);
 }
 
@@ -343,8 +345,8 @@ Test(command, a_program_that_cannot_be_run_has_an_errno)
 		.argv = argv, .launch = launch, .files = { -1, -1, -1 }, .keep_files = true
 	};
 	struct err err = ERR_INIT;
-	cr_assert_eq(command_spawn(&wanted, &err), -ENOENT);
-	cr_assert_str_eq(err.msg, "cannot run /no/such/program: No such file or directory");
+	cr_assert(eq(int, command_spawn(&wanted, &err), -ENOENT));
+	cr_assert(eq(str, err.msg, "cannot run /no/such/program: No such file or directory"));
 }
 
 /* ---- what a launch gives ---- */
@@ -362,10 +364,10 @@ Test(command, its_variables_replace_those_of_the_agent)
 	relaunch(&(struct command_launch_options){
 		.user = "", .cwd = "", .variables = variables, .variable_count = 3 });
 	run("echo $BERTH_T $BERTH_TWO $BERTH_NEW $NOTIFY_SOCKET $WATCHDOG_USEC $WATCHDOG_PID");
-	cr_assert_str_eq(output, "own inherited new\n");
+	cr_assert(eq(str, output, "own inherited new\n"));
 	run("env | grep -c ^BERTH_T=; test \"$BERTH_RUN\" != another");
-	cr_assert_str_eq(output, "1\n");
-	cr_assert_eq(status, 0);
+	cr_assert(eq(str, output, "1\n"));
+	cr_assert(zero(int, status));
 }
 
 Test(command, it_has_all_variables_of_the_agent)
@@ -376,14 +378,14 @@ Test(command, it_has_all_variables_of_the_agent)
 	relaunch(&(struct command_launch_options){ .user = "", .cwd = "" });
 	environ = before;
 	run("echo $FIRST $SECOND $LAST");
-	cr_assert_str_eq(output, "1 2 3\n");
+	cr_assert(eq(str, output, "1 2 3\n"));
 }
 
 Test(command, leads_a_session_without_a_terminal)
 {
 	run("cut -d' ' -f6,7 /proc/$$/stat; echo $$ 0");
 	char *second = strchr(output, '\n') + 1;
-	cr_assert_eq(strncmp(output, second, strlen(second)), 0, "%s", output);
+	cr_assert(eq(int, strncmp(output, second, strlen(second)), 0), "%s", output);
 }
 
 Test(command, without_a_marker_it_has_the_environment_all_the_same)
@@ -392,10 +394,10 @@ Test(command, without_a_marker_it_has_the_environment_all_the_same)
 	char text[16] = "";
 	setenv("BERTH_T", "here", 1);
 	relaunch(&(struct command_launch_options){ .user = "", .cwd = "" });
-	cr_assert_eq(pipe(said), 0);
+	cr_assert(zero(int, pipe(said)));
 	pid_t pid = spawn("echo $BERTH_T", said[1], 0);
-	cr_assert_eq(read(said[0], text, sizeof(text) - 1), 5);
-	cr_assert_str_eq(text, "here\n");
+	cr_assert(eq(long, read(said[0], text, sizeof(text) - 1), 5));
+	cr_assert(eq(str, text, "here\n"));
 	waitpid(pid, NULL, 0);
 	close(said[0]);
 	close(said[1]);
@@ -405,7 +407,7 @@ Test(command, runs_in_its_directory)
 {
 	relaunch(&(struct command_launch_options){ .user = "", .cwd = "/usr" });
 	run("pwd");
-	cr_assert_str_eq(output, "/usr\n");
+	cr_assert(eq(str, output, "/usr\n"));
 	command_launch_destroy(NULL);
 }
 
@@ -418,11 +420,11 @@ Test(command, begins_with_default_signals)
 	sigaddset(&blocked, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	run("kill -USR1 $$; echo alive");
-	cr_assert_eq(end, COMMAND_KILLED);
-	cr_assert_eq(status, SIGUSR1);
+	cr_assert(eq(int, end, COMMAND_KILLED));
+	cr_assert(eq(int, status, SIGUSR1));
 	sigprocmask(SIG_SETMASK, NULL, &after);
 	cr_assert(sigismember(&after, SIGUSR1), "the agent's mask is as before");
-	cr_assert_not(sigismember(&after, SIGTERM));
+	cr_assert(not(sigismember(&after, SIGTERM)));
 }
 
 Test(command, becomes_its_user)
@@ -430,7 +432,7 @@ Test(command, becomes_its_user)
 	rights_needed("users");
 	relaunch(&(struct command_launch_options){ .user = "nobody", .cwd = "/" });
 	run("id -u; id -G; grep ^Uid: /proc/self/status");
-	cr_assert_str_eq(output, "65534\n65534\nUid:\t65534\t65534\t65534\t65534\n");
+	cr_assert(eq(str, output, "65534\n65534\nUid:\t65534\t65534\t65534\t65534\n"));
 }
 
 /* Starts a program that cannot be started; its error. */
@@ -443,7 +445,7 @@ static int refused(const struct command_launch_options *wanted, const char *prog
 		.argv = argv, .launch = launch, .files = { -1, -1, -1 }
 	};
 	int error = command_spawn(&spawned, &err);
-	cr_assert_eq(err.code, BERTH_FAILED);
+	cr_assert(eq(int, err.code, BERTH_FAILED));
 	strcpy(text, err.msg);
 	return error;
 }
@@ -455,36 +457,36 @@ Test(command, a_launch_that_fails_says_at_what)
 	char text[sizeof(((struct err *)NULL)->msg)];
 	int error = refused(
 		&(struct command_launch_options){ .user = "", .cwd = "/nowhere" }, "true", text);
-	cr_assert_eq(error, -ENOENT);
-	cr_assert_str_eq(text, "cannot change to /nowhere: No such file or directory");
+	cr_assert(eq(int, error, -ENOENT));
+	cr_assert(eq(str, text, "cannot change to /nowhere: No such file or directory"));
 	error = refused(
 		&(struct command_launch_options){
 			.user = "", .cwd = "", .limits = &limit, .limit_count = 1 },
 		"true", text);
-	cr_assert_eq(error, -EINVAL);
-	cr_assert_str_eq(text, "cannot set a limit of true: Invalid argument");
-	cr_assert_eq(refused(&plain, "/usr", text), -EISDIR);
-	cr_assert_str_eq(text, "cannot run /usr: Is a directory");
-	cr_assert_eq(refused(&plain, "/etc/passwd", text), -EACCES);
-	cr_assert_str_eq(text, "cannot run /etc/passwd: Permission denied");
+	cr_assert(eq(int, error, -EINVAL));
+	cr_assert(eq(str, text, "cannot set a limit of true: Invalid argument"));
+	cr_assert(eq(int, refused(&plain, "/usr", text), -EISDIR));
+	cr_assert(eq(str, text, "cannot run /usr: Is a directory"));
+	cr_assert(eq(int, refused(&plain, "/etc/passwd", text), -EACCES));
+	cr_assert(eq(str, text, "cannot run /etc/passwd: Permission denied"));
 }
 
 Test(command, names_of_limits_and_signals_lead_there_and_back)
 {
-	cr_assert_eq(command_limit_resource("nofile"), RLIMIT_NOFILE);
-	cr_assert_eq(command_limit_resource("as"), RLIMIT_AS);
-	cr_assert_eq(command_signal_number("ABRT"), SIGABRT);
-	cr_assert_str_eq((char *)command_signal_name(SIGABRT), "ABRT");
-	cr_assert_eq(command_limit_resource("nofiles"), -1);
-	cr_assert_eq(command_signal_number("TERM"), SIGTERM);
-	cr_assert_eq(command_signal_number("NONE"), -1);
-	cr_assert_str_eq((char *)command_signal_name(SIGHUP), "HUP");
-	cr_assert_eq(command_signal_number("RTMIN+3"), SIGRTMIN + 3);
-	cr_assert_str_eq((char *)command_signal_name(SIGRTMIN + 3), "RTMIN+3");
-	cr_assert_eq(command_signal_number("RTMIN+"), -1);
-	cr_assert_eq(command_signal_number("RTMIN+3x"), -1);
-	cr_assert_eq(command_signal_number("RTMIN+100"), -1);
-	cr_assert_null((void *)command_signal_name(SIGRTMAX + 1));
+	cr_assert(eq(int, command_limit_resource("nofile"), RLIMIT_NOFILE));
+	cr_assert(eq(int, command_limit_resource("as"), RLIMIT_AS));
+	cr_assert(eq(int, command_signal_number("ABRT"), SIGABRT));
+	cr_assert(eq(str, (char *)command_signal_name(SIGABRT), "ABRT"));
+	cr_assert(eq(int, command_limit_resource("nofiles"), -1));
+	cr_assert(eq(int, command_signal_number("TERM"), SIGTERM));
+	cr_assert(eq(int, command_signal_number("NONE"), -1));
+	cr_assert(eq(str, (char *)command_signal_name(SIGHUP), "HUP"));
+	cr_assert(eq(int, command_signal_number("RTMIN+3"), SIGRTMIN + 3));
+	cr_assert(eq(str, (char *)command_signal_name(SIGRTMIN + 3), "RTMIN+3"));
+	cr_assert(eq(int, command_signal_number("RTMIN+"), -1));
+	cr_assert(eq(int, command_signal_number("RTMIN+3x"), -1));
+	cr_assert(eq(int, command_signal_number("RTMIN+100"), -1));
+	cr_assert(eq(ptr, (void *)command_signal_name(SIGRTMAX + 1), NULL));
 }
 
 /* Fields 1 to 52 of /proc/PID/stat, all 7 but the three that count. */
@@ -505,8 +507,8 @@ static bool has_environment(const char *name, int startcode, int env_start, int 
 Test(command, an_empty_environment_is_known_by_its_ends)
 {
 	cr_assert(has_environment("sh", 1, 20, 21));
-	cr_assert_not(has_environment("sh", 1, 20, 20));
-	cr_assert_not(has_environment("a) S 1 (b", 1, 20, 20), "a name may hold anything");
+	cr_assert(not(has_environment("sh", 1, 20, 20)));
+	cr_assert(not(has_environment("a) S 1 (b", 1, 20, 20)), "a name may hold anything");
 	cr_assert(has_environment("a) S 1 (b", 1, 20, 30));
 	cr_assert(has_environment("sh", 0, 0, 0), "nobody knows");
 	cr_assert(command_orphans_stat_has_environment(""), "nor here");
@@ -534,7 +536,7 @@ static pid_t sleeper(char *const *environment, bool in_own_session)
 {
 	int ready[2];
 	char byte;
-	cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
+	cr_assert(zero(int, pipe2(ready, O_CLOEXEC)));
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (in_own_session) {
@@ -548,7 +550,7 @@ static pid_t sleeper(char *const *environment, bool in_own_session)
 	}
 	close(ready[1]);
 	/* The end: it has begun its program, or is in its pause. */
-	cr_assert_eq(read(ready[0], &byte, 1), 0);
+	cr_assert(eq(long, read(ready[0], &byte, 1), 0));
 	close(ready[0]);
 	return pid;
 }
@@ -561,7 +563,7 @@ static bool is_alive(pid_t pid)
 static void end_sleeper(pid_t pid)
 {
 	kill(pid, SIGKILL);
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
 }
 
 /* Is it killed as one of RUN? Otherwise nothing has to be looked at again. */
@@ -569,18 +571,18 @@ static bool sweep_kills(char *const *environment)
 {
 	pid_t pid = sleeper(environment, true);
 	known = pid;
-	cr_assert_not(command_orphans_kill(RUN, is_known));
+	cr_assert(not(command_orphans_kill(RUN, is_known)));
 	bool killed = command_orphans_kill(RUN, is_nobody);
 	int how = 0;
 	if (!killed) {
-		cr_assert_not(command_orphans_kill(RUN, is_nobody), "nor at the next look");
+		cr_assert(not(command_orphans_kill(RUN, is_nobody)), "nor at the next look");
 		cr_assert(is_alive(pid));
 		end_sleeper(pid);
 		return false;
 	}
-	cr_assert_eq(waitpid(pid, &how, 0), pid);
-	cr_assert_eq(WTERMSIG(how), SIGKILL);
-	cr_assert_not(command_orphans_kill(RUN, is_nobody));
+	cr_assert(eq(int, waitpid(pid, &how, 0), pid));
+	cr_assert(eq(int, WTERMSIG(how), SIGKILL));
+	cr_assert(not(command_orphans_kill(RUN, is_nobody)));
 	return true;
 }
 
@@ -588,10 +590,10 @@ Test(command, an_orphan_is_known_by_the_whole_marker_in_its_environment)
 {
 	cr_assert(sweep_kills((char *[]){ (char *)RUN, NULL }));
 	cr_assert(sweep_kills((char *[]){ "A=1", (char *)RUN, "B=2", NULL }));
-	cr_assert_not(sweep_kills((char *[]){ "BERTH_RUN=7-11", "A=1", NULL }));
-	cr_assert_not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL }));
-	cr_assert_not(sweep_kills((char *[]){ "A=1", NULL }));
-	cr_assert_not(sweep_kills((char *[]){ NULL }));
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-11", "A=1", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ "A=1", NULL })));
+	cr_assert(not(sweep_kills((char *[]){ NULL })));
 }
 
 Test(command, a_large_environment_is_read_in_pieces)
@@ -607,20 +609,20 @@ Test(command, a_large_environment_is_read_in_pieces)
 	memset(padding, 'p', sizeof(padding));
 	padding[1] = '=';
 	padding[PIECE] = '\0';
-	cr_assert_not(sweep_kills((char *[]){ padding, "BERTH_RUN=7-12", padding, NULL }));
+	cr_assert(not(sweep_kills((char *[]){ padding, "BERTH_RUN=7-12", padding, NULL })));
 }
 
 Test(command, unmarked_orphans_are_claimed_when_the_agent_has_begun_alone)
 {
 	cr_assert(command_orphans_may_claim());
 	pid_t own = sleeper((char *[]){ "A=1", NULL }, false);
-	cr_assert_not(command_orphans_may_claim(), "a child that was there before");
+	cr_assert(not(command_orphans_may_claim()), "a child that was there before");
 	command_orphans_claim_unmarked(true);
 	cr_assert(sweep_kills((char *[]){ "A=1", NULL }));
-	cr_assert_not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL }), "another run's");
+	cr_assert(not(sweep_kills((char *[]){ "BERTH_RUN=7-2", NULL })), "another run's");
 	cr_assert(is_alive(own), "what the agent itself has started is in its session");
 	command_orphans_claim_unmarked(false);
-	cr_assert_not(sweep_kills((char *[]){ "A=1", NULL }));
+	cr_assert(not(sweep_kills((char *[]){ "A=1", NULL })));
 	end_sleeper(own);
 }
 
@@ -644,7 +646,7 @@ Test(command, the_dead_are_looked_at_again)
 	pid_t pid = sleeper(NULL, false);
 	siginfo_t info;
 	kill(pid, SIGKILL);
-	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	cr_assert(zero(int, waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT)));
 	cr_assert(command_orphans_kill(RUN, is_nobody), "it may have had children");
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
 }

@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_AGENT_COMPONENT_COMPONENT_STAGE_H
 #define TESTS_UNIT_AGENT_COMPONENT_COMPONENT_STAGE_H
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,6 @@
 #include "tests/support/registry_script.h"
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static const char PATH[] = "/app/c2";
 static const char *const parents[] = { "//spring", "//spring/app", "//spring/app2", "//spring/app3",

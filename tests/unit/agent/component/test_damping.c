@@ -1,8 +1,8 @@
+#include <criterion/criterion.h>
 #include <math.h>
 
 #include "agent/component/damping.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 enum { HALF_LIFE_MS = 60000 };
 

@@ -1,8 +1,9 @@
 /* The decision: in situations one by one, and rules that hold in every situation there is. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include "agent/component/decision.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 /* One row a situation: the wish, the node, and the decision. */
 struct row {

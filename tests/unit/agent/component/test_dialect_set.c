@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,6 @@
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 static const char SPRING[] = "type = spring\nbase = /spring\nservice = app\ninstance_id = i1\n";
 static const char REGISTRAR[] =
@@ -89,7 +90,7 @@ static struct config *load(const char *dialect)
 	int code = config_load(&config, path, &problems);
 	config_problems_print(&problems, stderr);
 	config_problems_finish(&problems);
-	cr_assert_eq(code, 0);
+	cr_assert(eq(int, code, 0));
 	unlink(path);
 	rmdir(folder);
 	return config;
@@ -172,10 +173,10 @@ STAGED(springs_instance_is_out_of_service_before_it_leaves, SPRING)
 	run_until(stage, ANNOUNCE_REGISTERED);
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "i1:in i1:out i1:leaves ");
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
 	make_wish(stage, ANNOUNCE_UP);
 	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(stage->writes, "i1:in i1:out i1:leaves i1:in ");
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves i1:in "));
 }
 
 STAGED(an_instance_that_was_never_there_informs_nobody, SPRING)
@@ -184,7 +185,7 @@ STAGED(an_instance_that_was_never_there_informs_nobody, SPRING)
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "");
+	cr_assert(eq(str, stage->writes, ""));
 }
 
 STAGED(a_departure_does_not_wait_for_a_registry_that_is_away, SPRING)
@@ -198,17 +199,17 @@ STAGED(a_departure_does_not_wait_for_a_registry_that_is_away, SPRING)
 	}
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "i1:in ");
+	cr_assert(eq(str, stage->writes, "i1:in "));
 }
 
 STAGED(the_service_record_follows_the_hosts_and_stays, REGISTRAR)
 {
 	make_wish(stage, ANNOUNCE_UP);
 	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(stage->writes, "h1:in alias:in web:in ");
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "h1:in alias:in web:in h1:leaves alias:leaves ");
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in h1:leaves alias:leaves "));
 }
 
 STAGED(a_node_that_is_taken_holds_back_what_follows_it_alone, REGISTRAR)
@@ -217,10 +218,10 @@ STAGED(a_node_that_is_taken_holds_back_what_follows_it_alone, REGISTRAR)
 		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
 	make_wish(stage, ANNOUNCE_UP);
 	run_until(stage, ANNOUNCE_CONFLICT);
-	cr_assert_str_eq(stage->writes, "h1:in ");
+	cr_assert(eq(str, stage->writes, "h1:in "));
 	memory_remove(stage->registry, ALIAS);
 	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(stage->writes, "h1:in alias:in web:in ");
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
 }
 
 static char *data_at(struct stage *stage, const char *path)
@@ -250,7 +251,7 @@ STAGED(a_service_record_of_another_agent_stays_until_there_is_news, REGISTRAR)
 		make_wish(stage, ANNOUNCE_UP);
 		run_until(stage, ANNOUNCE_REGISTERED);
 		char *now = data_at(stage, service);
-		cr_assert_str_eq(now, own);
+		cr_assert(eq(str, now, own));
 		free(now);
 	}
 	free(own);
@@ -264,15 +265,15 @@ STAGED(an_instance_that_cannot_be_made_has_failed_until_it_is_not_wanted, SPRING
 	run_until(stage, ANNOUNCE_REGISTERED);
 	int news = stage->news;
 	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
-	cr_assert_eq(dialect_set_state(stage->set), ANNOUNCE_FAILED);
-	cr_assert_str_eq((char *)dialect_set_why(stage->set),
-		"InvalidRecord: [dialect d]: no endpoint with a host and a port is there");
-	cr_assert_eq(stage->news, news + 1);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_FAILED));
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set),
+		"InvalidRecord: [dialect d]: no endpoint with a host and a port is there"));
+	cr_assert(eq(int, stage->news, news + 1));
 	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
-	cr_assert_eq(stage->news, news + 1);
+	cr_assert(eq(int, stage->news, news + 1));
 	make_wish_with(stage, ANNOUNCE_DOWN, false, PORTLESS);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq((char *)dialect_set_why(stage->set), "test");
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set), "test"));
 }
 
 STAGED(an_endpoint_that_is_out_is_the_reason_of_an_instance_that_is_wanted, SPRING)
@@ -283,8 +284,8 @@ STAGED(an_endpoint_that_is_out_is_the_reason_of_an_instance_that_is_wanted, SPRI
 	int news = stage->news;
 	make_wish_with(stage, ANNOUNCE_DOWN, true, NULL);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq((char *)dialect_set_why(stage->set), "test");
-	cr_assert_eq(stage->news, news, "another reason is not news of a node that is out");
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set), "test"));
+	cr_assert(eq(int, stage->news, news), "another reason is not news of a node that is out");
 }
 
 STAGED(an_instance_that_comes_back_while_it_leaves_is_in_service, SPRING)
@@ -294,7 +295,7 @@ STAGED(an_instance_that_comes_back_while_it_leaves_is_in_service, SPRING)
 	make_wish(stage, ANNOUNCE_DOWN);
 	make_wish(stage, ANNOUNCE_UP);
 	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(stage->writes, "i1:in i1:out i1:in ");
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:in "));
 }
 
 STAGED(a_reload_may_take_over_a_node, REGISTRAR)
@@ -309,8 +310,8 @@ STAGED(a_reload_may_take_over_a_node, REGISTRAR)
 	run_until(stage, ANNOUNCE_REGISTERED);
 	json_t *shown = dialect_set_json(stage->set);
 	const json_t *nodes = json_object_get(shown, "nodes");
-	cr_assert_eq(json_array_size(nodes), 3);
-	cr_assert_str_eq((char *)json_string_value(json_array_get(nodes, 0)), "/example/web/h1");
+	cr_assert(eq(sz, json_array_size(nodes), 3));
+	cr_assert(eq(str, (char *)json_string_value(json_array_get(nodes, 0)), "/example/web/h1"));
 	json_decref(shown);
 }
 
@@ -330,7 +331,7 @@ STAGED(a_node_that_is_no_longer_configured_leaves_after_the_others_are_written, 
 	configure(stage, ALIAS_ALONE, 0);
 	make_wish(stage, ANNOUNCE_UP);
 	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(stage->writes, "alias:in h1:leaves ");
+	cr_assert(eq(str, stage->writes, "alias:in h1:leaves "));
 }
 
 STAGED(a_host_that_is_taken_holds_back_the_service_record, REGISTRAR)
@@ -346,7 +347,7 @@ STAGED(a_host_that_is_taken_holds_back_the_service_record, REGISTRAR)
 	for (int i = 0; i < 5; i++) {
 		free(data_at(stage, ALIAS));
 	}
-	cr_assert_str_eq(stage->writes, "alias:in ");
+	cr_assert(eq(str, stage->writes, "alias:in "));
 }
 
 STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
@@ -356,10 +357,10 @@ STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
 	run_until(stage, ANNOUNCE_CONFLICT);
 	int news = stage->news;
 	make_wish(stage, ANNOUNCE_UP);
-	cr_assert_eq(stage->news, news);
+	cr_assert(eq(int, stage->news, news));
 	memory_put(stage->registry, ALIAS, "a text");
 	RUN_UNTIL(stage->loop, strstr(dialect_set_why(stage->set), "another program"));
-	cr_assert_eq(stage->news, news + 1);
+	cr_assert(eq(int, stage->news, news + 1));
 }
 
 static void refuse_instance(void *context, const struct registry_task *task, struct err *err)
@@ -379,8 +380,8 @@ STAGED(another_reason_of_a_failure_is_news, SPRING)
 	}
 	int news = stage->news;
 	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
-	cr_assert_eq(dialect_set_state(stage->set), ANNOUNCE_FAILED);
-	cr_assert_eq(stage->news, news + 1);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_FAILED));
+	cr_assert(eq(int, stage->news, news + 1));
 }
 
 static double since(const struct stage *stage)
@@ -415,7 +416,7 @@ STAGED(no_throttle_holds_up_a_departure, SPRING)
 	configure(stage, SPRING, HOUR_MS);
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "i1:in i1:out i1:leaves ");
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
 }
 
 STAGED(an_instance_that_comes_back_is_throttled_again, SPRING)
@@ -426,8 +427,8 @@ STAGED(an_instance_that_comes_back_is_throttled_again, SPRING)
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	make_wish(stage, ANNOUNCE_UP);
-	cr_assert_eq(dialect_set_state(stage->set), ANNOUNCE_WITHDRAWN);
-	cr_assert_str_eq(stage->writes, "i1:in i1:out i1:leaves ");
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_WITHDRAWN));
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
 }
 
 STAGED(another_throttle_is_in_force_at_once, SPRING)
@@ -437,7 +438,7 @@ STAGED(another_throttle_is_in_force_at_once, SPRING)
 	free(data_at(stage, "//spring/app/i1")); /* the news of our own write ends a pause, too */
 	configure(stage, SPRING, HOUR_MS);
 	make_wish_with(stage, ANNOUNCE_UP, false, "[{\"host\":\"10.0.0.2\",\"port\":\"1\"}]");
-	cr_assert_eq(dialect_set_state(stage->set), ANNOUNCE_OUTDATED);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_OUTDATED));
 }
 
 /* The first host is being written by the time the second one turns out to be taken. */
@@ -448,8 +449,8 @@ STAGED(a_state_between_two_nodes_of_one_wish_is_no_news, REGISTRAR)
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	int news = stage->news;
 	make_wish(stage, ANNOUNCE_UP);
-	cr_assert_eq(dialect_set_state(stage->set), ANNOUNCE_CONFLICT);
-	cr_assert_eq(stage->news, news + 1);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_CONFLICT));
+	cr_assert(eq(int, stage->news, news + 1));
 }
 
 STAGED(the_time_of_registration_is_now_or_the_predecessors, SPRING)

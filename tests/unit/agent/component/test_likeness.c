@@ -1,9 +1,10 @@
 /* A node as the wish wants it and as the registry has it: how alike they are. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "agent/component/node.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 #define RECORD(more) "{\"type\":\"JSONServiceRecord\"" more "}"
 #define HOST(address)                                                                              \

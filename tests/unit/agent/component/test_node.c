@@ -1,8 +1,8 @@
 /* An announcement looks again at a node, which holds the same data as before, or others. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "agent/component/node.h"
-#include "tests/support/test.h"
 
 static struct announce_wanted wanted;
 static struct announce_seen seen;

@@ -1,7 +1,8 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 
 #include "agent/component/outcome.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static struct component_outcome hosted(void)
 {
@@ -44,13 +45,13 @@ Test(component_outcome, a_record_that_the_host_may_have_seen_is_asked_for)
 	struct component_outcome outcome = hosted();
 	say(&outcome, NULL);
 	(void)shown(&outcome, ANNOUNCE_REGISTERED);
-	cr_assert_not(component_outcome_is_unseen(&outcome, ANNOUNCE_REGISTERED));
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING);
+	cr_assert(not(component_outcome_is_unseen(&outcome, ANNOUNCE_REGISTERED)));
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	cr_assert(component_outcome_is_unseen(&outcome, ANNOUNCE_WITHDRAWN));
 	say(&outcome, NULL); /* the list may be older than the record */
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	component_outcome_asked(&outcome);
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 }
 
 Test(component_outcome, a_record_that_was_seen_goes_by_the_hosts_word)
@@ -60,10 +61,10 @@ Test(component_outcome, a_record_that_was_seen_goes_by_the_hosts_word)
 	(void)shown(&outcome, ANNOUNCE_REGISTERED);
 	say(&outcome, "writing");
 	(void)shown(&outcome, ANNOUNCE_WITHDRAWN);
-	cr_assert_not(component_outcome_is_unseen(&outcome, ANNOUNCE_WITHDRAWN));
-	cr_assert_eq(outcome.shown, ANNOUNCE_WITHDRAWING);
+	cr_assert(not(component_outcome_is_unseen(&outcome, ANNOUNCE_WITHDRAWN)));
+	cr_assert(eq(int, outcome.shown, ANNOUNCE_WITHDRAWING));
 	say(&outcome, NULL);
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 }
 
 Test(component_outcome, nobody_waits_for_a_host_that_is_away)
@@ -72,16 +73,16 @@ Test(component_outcome, nobody_waits_for_a_host_that_is_away)
 	say(&outcome, NULL);
 	(void)shown(&outcome, ANNOUNCE_REGISTERED);
 	component_outcome_take(&outcome, false, NULL);
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 	say(&outcome, NULL); /* it is back, and looked since */
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 }
 
 Test(component_outcome, without_a_word_it_waits)
 {
 	struct component_outcome outcome = hosted();
-	cr_assert_eq(shown(&outcome, ANNOUNCE_REGISTERED), ANNOUNCE_WAITING);
-	cr_assert_str_eq(outcome.shown_why, "the host's agent cannot be reached");
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_REGISTERED), ANNOUNCE_WAITING));
+	cr_assert(eq(str, outcome.shown_why, "the host's agent cannot be reached"));
 }
 
 Test(component_outcome, reasons_are_the_hosts_where_it_decides)
@@ -89,26 +90,26 @@ Test(component_outcome, reasons_are_the_hosts_where_it_decides)
 	struct component_outcome outcome = hosted();
 	say(&outcome, "refused");
 	(void)shown(&outcome, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(outcome.shown_why, "the host's agent says refused: because");
+	cr_assert(eq(str, outcome.shown_why, "the host's agent says refused: because"));
 	say(&outcome, "registered");
 	(void)shown(&outcome, ANNOUNCE_REGISTERED);
-	cr_assert_str_eq(outcome.shown_why, "its check is up");
+	cr_assert(eq(str, outcome.shown_why, "its check is up"));
 	(void)shown(&outcome, ANNOUNCE_CONFLICT);
-	cr_assert_str_eq(outcome.shown_why, "its check is up");
+	cr_assert(eq(str, outcome.shown_why, "its check is up"));
 }
 
 Test(component_outcome, a_record_is_withdrawn_when_the_host_has_it_no_longer)
 {
 	struct component_outcome outcome = hosted();
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 	say(&outcome, "registered");
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	component_outcome_take(&outcome, false, NULL);
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	say(&outcome, "waiting"); /* its registry is away */
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	say(&outcome, NULL);
-	cr_assert_eq(shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 }
 
 Test(component_outcome, a_record_that_never_was_is_withdrawn_at_once)
@@ -127,12 +128,12 @@ Test(component_outcome, a_state_keeps_its_time)
 	struct component_outcome outcome = hosted();
 	say(&outcome, "registered");
 	cr_assert(component_outcome_show(&outcome, ANNOUNCE_REGISTERED, "", 1));
-	cr_assert_not(component_outcome_show(&outcome, ANNOUNCE_REGISTERED, "", 2));
-	cr_assert_eq(outcome.shown_since, 1);
+	cr_assert(not(component_outcome_show(&outcome, ANNOUNCE_REGISTERED, "", 2)));
+	cr_assert(eq(dbl, outcome.shown_since, 1));
 }
 
 Test(component_outcome, elsewhere_the_own_announcement_decides)
 {
 	struct component_outcome outcome = { .hosted = false };
-	cr_assert_eq(shown(&outcome, ANNOUNCE_REGISTERED), ANNOUNCE_REGISTERED);
+	cr_assert(eq(int, shown(&outcome, ANNOUNCE_REGISTERED), ANNOUNCE_REGISTERED));
 }

@@ -1,4 +1,5 @@
 /* Nodes whose number the registry chooses: who makes, finds, replaces and removes them. */
+#include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 struct stage {
 	struct ev_loop *loop;

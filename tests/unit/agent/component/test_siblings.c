@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -8,7 +10,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 #include "tests/support/watch_count.h"
 
 /* The component is b. The nodes next to it, and their meaning for it. */

@@ -1,4 +1,5 @@
 /* The values that Berth finds out by itself, on a machine that the test describes. */
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -10,7 +11,6 @@
 
 #include "agent/config/builtin.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static const char *host_name; /* NULL: the kernel does not say */
 static const char *canonical; /* NULL: no resolver knows the host */

@@ -1,4 +1,5 @@
 /* A [component] and its endpoints as a whole, on a host that the test describes. */
+#include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include "agent/config/builtin.h"
 #include "lib/base/array.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 static const char *host_name = "Web7.example.org";
 

@@ -1,4 +1,5 @@
 /* Whole files in, structs out. */
+#include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 #include "lib/base/array.h"
 #include "lib/base/text.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 TestSuite(config, .init = make_folder, .fini = remove_folder);
 

@@ -1,4 +1,5 @@
 /* [dialect NAME]: its mistakes, and the instances that it gives. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include "lib/base/array.h"
 #include "lib/dialect/dialect.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 TestSuite(config_dialect, .init = make_folder, .fini = remove_folder);
 

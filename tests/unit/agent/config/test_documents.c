@@ -3,13 +3,13 @@
  * docs/berth.ini.5. After a change of the table run this test once with BERTH_UPDATE_DOCUMENTS=1,
  * which writes them again.
  */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/config.h"
 #include "tests/support/config_documents.h"
-#include "tests/support/test.h"
 
 static const char begin_mark[] = ".\\\" BEGIN: written from the table of options\n";
 static const char end_mark[] = ".\\\" END\n";

@@ -1,4 +1,5 @@
 /* Warnings: the doubts of berthd -t about a configuration that is legal but probably a mistake. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 
 #include "agent/config/config.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 #define COMPONENT                                                                                  \
 	"[component]\nuser = devteam\nservice_class = tomcat\ninstance = test1\nname = n1\n"

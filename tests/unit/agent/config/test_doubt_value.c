@@ -1,4 +1,5 @@
 /* Doubts about single values, each function alone, on a machine with the accounts below. */
+#include <criterion/criterion.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #include "agent/config/doubt_address.h"
 #include "lib/base/array.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 enum { ALICE = 1001, BOB = 1002, OWN = 77, OWN_GROUP = 88, WEB = 3000, EMPTY = 3001 };
 

@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdint.h>
@@ -9,7 +10,6 @@
 #include "agent/config/builtin.h"
 #include "agent/config/expand.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static void expect(const char *text, const char *want)
 {

@@ -1,4 +1,5 @@
 /* Files and their lines: bytes, ends, lengths, conf.d. */
+#include <criterion/criterion.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +11,6 @@
 
 #include "tests/support/config_stage.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 static bool refused;
 

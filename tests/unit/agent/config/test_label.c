@@ -1,9 +1,10 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "agent/config/label.h"
 #include "lib/base/array.h"
 #include "lib/base/path.h"
-#include "tests/support/test.h"
 
 TestSuite(label);
 

@@ -1,4 +1,5 @@
 /* A configuration is read without memory for one of its parts: whole, or not at all. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,7 +14,6 @@
 #include "lib/base/buffer.h"
 #include "tests/support/config_stage.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 TestSuite(config_memory, .init = make_folder, .fini = remove_folder);
 

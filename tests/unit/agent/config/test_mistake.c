@@ -1,4 +1,5 @@
 /* The mistakes of a configuration: each is found, with its file and line. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include "agent/config/problems.h"
 #include "lib/base/array.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 #define TEN "0123456789"
 /* With a slash in front, one byte longer than the path of a socket. */

@@ -2,12 +2,12 @@
  * The tables of options: the bounds of values, and the options that a reload cannot change. A
  * configuration that loads today loads tomorrow.
  */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/config/options.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 #define HOURS(count) (INT64_C(3600000) * (count))
 #define MEGABYTES(count) (INT64_C(1048576) * (count))

@@ -1,4 +1,6 @@
 /* A configuration that strangers could have written: refused for root, a warning for others. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,6 @@
 #include "agent/config/trusted.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 enum { STRANGER = 4711, NOBODY = 65534 };
 
@@ -30,7 +31,7 @@ static void make(void)
 	scratch_folder(folder);
 	snprintf(inner, sizeof(inner), "%s/etc", folder);
 	snprintf(path, sizeof(path), "%s/berth.ini", inner);
-	cr_assert_eq(mkdir(inner, 0755), 0);
+	cr_assert(zero(int, mkdir(inner, 0755)));
 	write_text("[registry]\n[agent]\nlog_level = info\n");
 }
 
@@ -38,7 +39,7 @@ static void discard(void)
 {
 	char command[SCRATCH_PATH + 16];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	cr_assert_eq(system(command), 0);
+	cr_assert(zero(int, system(command)));
 }
 
 TestSuite(config_origin, .init = make, .fini = discard);
@@ -50,13 +51,13 @@ static void expect_at(const char *given, const char *says)
 	struct config_problems problems = { 0 };
 	int code = config_load_trusted(&config, given, &problems);
 	bool refused = says && geteuid() == 0;
-	cr_expect_eq(code, refused ? BERTH_FAILED : 0, "%s", says ? says : "good");
-	cr_expect_eq(problems.count, says ? 1U : 0U);
-	cr_expect_eq(problems.error_count, refused ? 1U : 0U);
+	cr_expect(eq(int, code, refused ? BERTH_FAILED : 0), "%s", says ? says : "good");
+	cr_expect(eq(sz, problems.count, says ? 1U : 0U));
+	cr_expect(eq(sz, problems.error_count, refused ? 1U : 0U));
 	if (says && problems.count == 1) {
-		cr_expect_eq(problems.items[0].line, 0, "of the whole file");
-		cr_expect_not_null(
-			strstr(problems.items[0].message, says), "%s", problems.items[0].message);
+		cr_expect(zero(int, problems.items[0].line), "of the whole file");
+		cr_expect(ne(ptr, strstr(problems.items[0].message, says), NULL), "%s",
+			problems.items[0].message);
 	}
 	config_problems_finish(&problems);
 	config_unref(config);
@@ -71,7 +72,7 @@ Test(config_origin, a_file_of_our_own_is_good_by_any_path)
 {
 	expect(NULL);
 	expect_at(inner, NULL);
-	cr_assert_eq(chdir(inner), 0);
+	cr_assert(zero(int, chdir(inner)));
 	expect_at("berth.ini", NULL);
 	expect_at("../etc/./berth.ini", NULL);
 }
@@ -91,7 +92,7 @@ Test(config_origin, each_directory_on_the_way_counts)
 	chmod(inner, 0755);
 	chmod(folder, 0777);
 	expect("others can write to it");
-	cr_assert_eq(chdir(inner), 0);
+	cr_assert(zero(int, chdir(inner)));
 	expect_at("berth.ini", "others can write to it");
 }
 
@@ -104,8 +105,8 @@ Test(config_origin, links_are_followed_and_their_directories_count)
 	snprintf(link, sizeof(link), "%s/open/link", folder);
 	snprintf(direct, sizeof(direct), "%s/link.ini", folder);
 	mkdir(open, 0777);
-	cr_assert_eq(symlink("../etc/berth.ini", link), 0);
-	cr_assert_eq(symlink("open/link", direct), 0);
+	cr_assert(zero(int, symlink("../etc/berth.ini", link)));
+	cr_assert(zero(int, symlink("open/link", direct)));
 	expect_at(direct, NULL);
 	chmod(open, 0777);
 	expect_at(direct, "others can write to it");
@@ -130,8 +131,8 @@ Test(config_origin, each_file_counts)
 Test(config_origin, a_pipe_counts_by_its_owner)
 {
 	int ends[2];
-	cr_assert_eq(pipe(ends), 0);
-	cr_assert_eq((int)write(ends[1], "[registry]\n", 11), 11);
+	cr_assert(zero(int, pipe(ends)));
+	cr_assert(eq(int, (int)write(ends[1], "[registry]\n", 11), 11));
 	close(ends[1]);
 	dup2(ends[0], STDIN_FILENO);
 	expect_at("/dev/stdin", NULL);
@@ -140,7 +141,7 @@ Test(config_origin, a_pipe_counts_by_its_owner)
 static void give(uid_t user)
 {
 	rights_needed("users");
-	cr_assert_eq(chown(path, user, user), 0);
+	cr_assert(zero(int, chown(path, user, user)));
 }
 
 Test(config_origin, a_strangers_file_is_not_good)
@@ -176,17 +177,17 @@ Test(config_origin, others_than_root_and_the_agents_user_are_warned)
 	rights_needed("users");
 	chmod(path, 0666);
 	chmod(folder, 0755);
-	cr_assert_eq(seteuid(4711), 0);
+	cr_assert(zero(int, seteuid(4711)));
 	struct config *config = NULL;
 	struct config_problems problems = { 0 };
 	int code = config_load_trusted(&config, path, &problems);
-	cr_assert_eq(seteuid(0), 0);
-	cr_assert_eq(code, 0);
-	cr_assert_eq(problems.count, 1U);
-	cr_expect_eq(problems.error_count, 0);
-	cr_expect_eq(problems.items[0].line, 0);
-	cr_expect_not_null(
-		strstr(problems.items[0].message, "an agent that root starts refuses it"));
+	cr_assert(zero(int, seteuid(0)));
+	cr_assert(zero(int, code));
+	cr_assert(eq(sz, problems.count, 1U));
+	cr_expect(zero(sz, problems.error_count));
+	cr_expect(zero(int, problems.items[0].line));
+	cr_expect(ne(ptr, strstr(problems.items[0].message, "an agent that root starts refuses it"),
+		NULL));
 	config_problems_finish(&problems);
 	config_unref(config);
 }
@@ -197,13 +198,13 @@ Test(config_origin, the_agents_user_refuses_what_others_could_have_written)
 	write_text(FOR_NOBODY);
 	chmod(path, 0666);
 	chmod(folder, 0755);
-	cr_assert_eq(seteuid(NOBODY), 0);
+	cr_assert(zero(int, seteuid(NOBODY)));
 	struct config *config = NULL;
 	struct config_problems problems = { 0 };
 	int code = config_load_trusted(&config, path, &problems);
-	cr_assert_eq(seteuid(0), 0);
-	cr_assert_eq(code, BERTH_FAILED);
-	cr_expect_null(config);
-	cr_expect_eq(problems.error_count, 1U);
+	cr_assert(zero(int, seteuid(0)));
+	cr_assert(eq(int, code, BERTH_FAILED));
+	cr_expect(eq(ptr, config, NULL));
+	cr_expect(eq(sz, problems.error_count, 1U));
 	config_problems_finish(&problems);
 }

@@ -1,4 +1,6 @@
 /* [output NAME]: its defaults, what it refuses, and what it doubts. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +9,6 @@
 #include "lib/base/array.h"
 #include "lib/render/render.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static int load(const char *text, struct config **ret_config, struct config_problems *problems)
 {

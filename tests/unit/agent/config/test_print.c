@@ -1,4 +1,5 @@
 /* The output of -T, and the comparison of checks and outputs. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include "agent/config/secret.h"
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static struct config *load(const char *text)
 {

@@ -1,11 +1,11 @@
 /* The service record of a component, from its configuration and the state of its endpoints. */
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/record.h"
 #include "lib/base/array.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 TestSuite(config_record, .init = make_folder, .fini = remove_folder);
 

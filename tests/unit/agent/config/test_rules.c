@@ -1,4 +1,5 @@
 /* Rules that concern several sections, with more than one section of each kind. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 
 #include "lib/base/array.h"
 #include "tests/support/config_stage.h"
-#include "tests/support/test.h"
 
 TestSuite(config_rules, .init = make_folder, .fini = remove_folder);
 

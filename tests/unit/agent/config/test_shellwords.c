@@ -1,10 +1,11 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/shellwords.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 TestSuite(shellwords);
 

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -5,7 +6,6 @@
 
 #include "agent/config/value.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 Test(config_value, durations)
 {

@@ -1,4 +1,5 @@
 /* Values beyond their type: what each option takes, up to its bounds. */
+#include <criterion/criterion.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include "agent/config/verify_dialect.h"
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
-#include "tests/support/test.h"
 
 TestSuite(config_verify);
 

@@ -1,5 +1,6 @@
 /* Sockets that a service manager has opened, and which of the agent's each becomes. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <net/if.h>
@@ -15,7 +16,6 @@
 #include "agent/core/upgrade.h"
 #include "lib/base/close_files.h"
 #include "lib/base/text.h"
-#include "tests/support/test.h"
 
 TestSuite(activation);
 

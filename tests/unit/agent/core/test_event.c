@@ -1,4 +1,5 @@
 /* A change of state makes a line of the log, an entry of the history, and a wake-up. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 struct stage {
 	struct agent agent;

@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +15,6 @@
 #include "agent/core/upgrade.h"
 #include "lib/base/array.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 /* Puts a document where a predecessor would leave it. */
 static void leave(const char *text)
@@ -27,11 +28,11 @@ static void leave(const char *text)
 
 static void assert_fresh(const struct upgrade *upgrade)
 {
-	cr_assert_null(upgrade->document);
-	cr_assert_eq(upgrade->socket_fd, -1);
-	cr_assert_eq(upgrade->listen_fd, -1);
-	cr_assert_eq(upgrade->lock_fd, -1);
-	cr_assert_eq(upgrade->connection_count, 0);
+	cr_assert(zero(ptr, upgrade->document));
+	cr_assert(eq(int, upgrade->socket_fd, -1));
+	cr_assert(eq(int, upgrade->listen_fd, -1));
+	cr_assert(eq(int, upgrade->lock_fd, -1));
+	cr_assert(eq(sz, upgrade->connection_count, 0));
 }
 
 Test(upgrade, without_one_the_start_is_fresh)
@@ -39,7 +40,7 @@ Test(upgrade, without_one_the_start_is_fresh)
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
 	assert_fresh(&upgrade);
-	cr_assert_str_eq((char *)upgrade_text(&upgrade, "socket"), "");
+	cr_assert(eq(str, (char *)upgrade_text(&upgrade, "socket"), ""));
 	upgrade_finish(&upgrade);
 }
 
@@ -57,13 +58,13 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 	leave(text);
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
-	cr_assert_null(getenv("BERTH_UPGRADE"));
-	cr_assert_eq(upgrade.socket_fd, pair[0]);
-	cr_assert_eq(upgrade.listen_fd, -1);
-	cr_assert_eq((int)upgrade.main_pid, 4711);
-	cr_assert_eq(upgrade.connection_count, 1, "only open descriptors are believed");
-	cr_assert_eq(upgrade.connections[0].fd, pair[1]);
-	cr_assert_eq(upgrade.connections[0].id, 7);
+	cr_assert(zero(ptr, getenv("BERTH_UPGRADE")));
+	cr_assert(eq(int, upgrade.socket_fd, pair[0]));
+	cr_assert(eq(int, upgrade.listen_fd, -1));
+	cr_assert(eq(int, (int)upgrade.main_pid, 4711));
+	cr_assert(eq(sz, upgrade.connection_count, 1), "only open descriptors are believed");
+	cr_assert(eq(int, upgrade.connections[0].fd, pair[1]));
+	cr_assert(eq(u64, upgrade.connections[0].id, 7));
 	cr_assert(upgrade.connections[0].pinned);
 	cr_assert(fcntl(pair[1], F_GETFD) & FD_CLOEXEC, "children must not inherit it");
 	upgrade_finish(&upgrade);
@@ -75,8 +76,8 @@ Test(upgrade, a_pinned_connection_that_ended_is_reported)
 	      "\"local\":true,\"pinned\":true}]}");
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
-	cr_assert_eq(upgrade.connection_count, 1);
-	cr_assert_eq(upgrade.connections[0].fd, -1);
+	cr_assert(eq(sz, upgrade.connection_count, 1));
+	cr_assert(eq(int, upgrade.connections[0].fd, -1));
 	upgrade_finish(&upgrade);
 }
 
@@ -102,8 +103,8 @@ Test(upgrade, another_version_is_a_fresh_start_without_its_descriptors)
 		exit(receive_another_version());
 	}
 	int status = -1;
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_assert_eq(status, 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(eq(int, status, 0));
 }
 
 /* The document that the successor gets: a shell, which prints it. */
@@ -130,10 +131,10 @@ static json_t *passed_on(const struct upgrade *upgrade)
 	text[len] = '\0';
 	close(out[0]);
 	int status = -1;
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_assert_eq(status, 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(eq(int, status, 0));
 	json_t *document = json_loads(text, 0, NULL);
-	cr_assert_not_null(document, "%s", text);
+	cr_assert(not(zero(ptr, document)), "%s", text);
 	return document;
 }
 
@@ -186,47 +187,47 @@ Test(upgrade, a_successor_takes_everything_that_was_passed_on)
 
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
-	cr_expect_str_eq((char *)upgrade_text(&upgrade, "session"), "s1");
-	cr_expect_str_eq((char *)upgrade_text(&upgrade, "none"), "");
-	cr_expect_null((void *)(uintptr_t)upgrade_get(&upgrade, "none"));
-	cr_expect_eq(upgrade.socket_fd, sent.socket_fd);
-	cr_expect_eq(upgrade.listen_fd, sent.listen_fd);
-	cr_expect_eq(upgrade.lock_fd, sent.lock_fd);
-	cr_expect_eq(upgrade.xds_fd, sent.xds_fd);
-	cr_expect_eq(upgrade.socket_place.device, 1);
-	cr_expect_eq(upgrade.socket_place.inode, 2);
+	cr_expect(eq(str, (char *)upgrade_text(&upgrade, "session"), "s1"));
+	cr_expect(eq(str, (char *)upgrade_text(&upgrade, "none"), ""));
+	cr_expect(zero(ptr, (void *)(uintptr_t)upgrade_get(&upgrade, "none")));
+	cr_expect(eq(int, upgrade.socket_fd, sent.socket_fd));
+	cr_expect(eq(int, upgrade.listen_fd, sent.listen_fd));
+	cr_expect(eq(int, upgrade.lock_fd, sent.lock_fd));
+	cr_expect(eq(int, upgrade.xds_fd, sent.xds_fd));
+	cr_expect(eq(u64, upgrade.socket_place.device, 1));
+	cr_expect(eq(u64, upgrade.socket_place.inode, 2));
 	cr_expect_eq(upgrade.keep_socket, true);
-	cr_expect_eq((int)upgrade.main_pid, 4711);
-	cr_assert_eq(upgrade.connection_count, 3);
+	cr_expect(eq(int, (int)upgrade.main_pid, 4711));
+	cr_assert(eq(sz, upgrade.connection_count, 3));
 	for (size_t i = 0; i < 3; i++) {
-		cr_expect_eq(upgrade.connections[i].fd, kept[i].fd);
-		cr_expect_eq(upgrade.connections[i].id, kept[i].id);
-		cr_expect_eq(upgrade.connections[i].local, kept[i].local);
-		cr_expect_eq(upgrade.connections[i].pinned, kept[i].pinned);
-		cr_expect_str_eq(upgrade.connections[i].container, kept[i].container);
-		cr_expect_str_eq(upgrade.connections[i].listener, kept[i].listener);
+		cr_expect(eq(int, upgrade.connections[i].fd, kept[i].fd));
+		cr_expect(eq(u64, upgrade.connections[i].id, kept[i].id));
+		cr_expect(eq(int, upgrade.connections[i].local, kept[i].local));
+		cr_expect(eq(int, upgrade.connections[i].pinned, kept[i].pinned));
+		cr_expect(eq(str, upgrade.connections[i].container, kept[i].container));
+		cr_expect(eq(str, upgrade.connections[i].listener, kept[i].listener));
 	}
-	cr_assert_eq(upgrade.dns_count, 2);
-	cr_assert_eq(upgrade.bridge_count, 2);
-	cr_assert_eq(upgrade.listen_count, 2);
+	cr_assert(eq(sz, upgrade.dns_count, 2));
+	cr_assert(eq(sz, upgrade.bridge_count, 2));
+	cr_assert(eq(sz, upgrade.listen_count, 2));
 	for (size_t i = 0; i < 2; i++) {
-		cr_expect_eq(upgrade.dns[i].fd, dns[i].fd);
-		cr_expect_eq(upgrade.dns[i].tcp, dns[i].tcp);
-		cr_expect_str_eq(upgrade.dns[i].address, dns[i].address);
-		cr_expect_eq(upgrade.bridge[i].fd, bridge[i].fd);
-		cr_expect_str_eq(upgrade.bridge[i].container, bridge[i].container);
-		cr_expect_eq(upgrade.bridge[i].place.device, bridge[i].place.device);
-		cr_expect_eq(upgrade.bridge[i].place.inode, bridge[i].place.inode);
-		cr_expect_eq(upgrade.listens[i].fd, listens[i].fd);
-		cr_expect_str_eq((char *)upgrade.listens[i].name, (char *)listens[i].name);
-		cr_expect_str_eq((char *)upgrade.listens[i].address, (char *)listens[i].address);
+		cr_expect(eq(int, upgrade.dns[i].fd, dns[i].fd));
+		cr_expect(eq(int, upgrade.dns[i].tcp, dns[i].tcp));
+		cr_expect(eq(str, upgrade.dns[i].address, dns[i].address));
+		cr_expect(eq(int, upgrade.bridge[i].fd, bridge[i].fd));
+		cr_expect(eq(str, upgrade.bridge[i].container, bridge[i].container));
+		cr_expect(eq(u64, upgrade.bridge[i].place.device, bridge[i].place.device));
+		cr_expect(eq(u64, upgrade.bridge[i].place.inode, bridge[i].place.inode));
+		cr_expect(eq(int, upgrade.listens[i].fd, listens[i].fd));
+		cr_expect(eq(str, (char *)upgrade.listens[i].name, (char *)listens[i].name));
+		cr_expect(eq(str, (char *)upgrade.listens[i].address, (char *)listens[i].address));
 	}
 	upgrade_finish(&upgrade);
-	cr_expect_null(upgrade.document);
-	cr_expect_eq(upgrade.connection_count, 0);
-	cr_expect_eq(upgrade.dns_count, 0);
-	cr_expect_eq(upgrade.bridge_count, 0);
-	cr_expect_eq(upgrade.listen_count, 0);
+	cr_expect(zero(ptr, upgrade.document));
+	cr_expect(eq(sz, upgrade.connection_count, 0));
+	cr_expect(eq(sz, upgrade.dns_count, 0));
+	cr_expect(eq(sz, upgrade.bridge_count, 0));
+	cr_expect(eq(sz, upgrade.listen_count, 0));
 	upgrade_finish(&upgrade);
 	json_decref(sent.document);
 }
@@ -239,11 +240,11 @@ Test(upgrade, an_agent_that_has_nothing_passes_nothing_on)
 		.lock_fd = -1,
 		.xds_fd = -1 };
 	json_t *document = passed_on(&sent);
-	cr_expect_eq((int)json_integer_value(json_object_get(document, "version")), 1);
-	cr_expect_null(json_object_get(document, "socket_fd"));
-	cr_expect_null(json_object_get(document, "listen_fd"));
-	cr_expect_null(json_object_get(document, "lock_fd"));
-	cr_expect_null(json_object_get(document, "xds_fd"));
+	cr_expect(eq(int, (int)json_integer_value(json_object_get(document, "version")), 1));
+	cr_expect(zero(ptr, json_object_get(document, "socket_fd")));
+	cr_expect(zero(ptr, json_object_get(document, "listen_fd")));
+	cr_expect(zero(ptr, json_object_get(document, "lock_fd")));
+	cr_expect(zero(ptr, json_object_get(document, "xds_fd")));
 	cr_expect_eq(json_is_false(json_object_get(document, "keep_socket")), true);
 	json_decref(document);
 	json_decref(sent.document);
@@ -276,10 +277,10 @@ Test(upgrade, descriptors_for_the_successor_stay_open_across_the_exec)
 		.bridge_count = 1 };
 	int before = descriptors_count();
 	struct err err = ERR_INIT;
-	cr_expect_eq(upgrade_exec(&sent, "/none/berthd", argv, &err), BERTH_FAILED);
-	cr_expect_not_null(strstr(err.msg, "/none/berthd"), "%s", err.msg);
-	cr_expect_null(getenv("BERTH_UPGRADE"), "no child may take it for its own");
-	cr_expect_eq(descriptors_count(), before);
+	cr_expect(eq(int, upgrade_exec(&sent, "/none/berthd", argv, &err), BERTH_FAILED));
+	cr_expect(not(zero(ptr, strstr(err.msg, "/none/berthd"))), "%s", err.msg);
+	cr_expect(zero(ptr, getenv("BERTH_UPGRADE")), "no child may take it for its own");
+	cr_expect(eq(int, descriptors_count(), before));
 	for (size_t i = 0; i < 8; i++) {
 		cr_expect_not(closes_on_exec(fds[i]), "%zu", i);
 	}
@@ -345,8 +346,8 @@ Test(upgrade, a_successor_never_starts_without_its_document)
 		_exit(exec_without_room_for_the_document());
 	}
 	int status = -1;
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect_eq(status, 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
 }
 
 Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
@@ -370,21 +371,21 @@ Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 	int documents = descriptors_count();
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
-	cr_expect_eq(descriptors_count(), documents - 1, "the document is closed");
-	cr_expect_eq(upgrade.socket_fd, -1);
-	cr_expect_eq(upgrade.listen_fd, -1);
-	cr_expect_eq(upgrade.lock_fd, -1);
-	cr_expect_eq(upgrade.xds_fd, fd);
+	cr_expect(eq(int, descriptors_count(), documents - 1), "the document is closed");
+	cr_expect(eq(int, upgrade.socket_fd, -1));
+	cr_expect(eq(int, upgrade.listen_fd, -1));
+	cr_expect(eq(int, upgrade.lock_fd, -1));
+	cr_expect(eq(int, upgrade.xds_fd, fd));
 	cr_expect_eq(closes_on_exec(fd), true);
 	cr_expect_not(upgrade.keep_socket);
-	cr_expect_eq((int)upgrade.main_pid, 0);
-	cr_assert_eq(upgrade.dns_count, 1);
-	cr_expect_str_eq(upgrade.dns[0].address, "b");
-	cr_assert_eq(upgrade.listen_count, 1);
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "c", "d"), fd);
-	cr_assert_eq(upgrade.bridge_count, 1);
-	cr_expect_str_eq(upgrade.bridge[0].container, "b");
-	cr_expect_eq(upgrade.connection_count, 1);
+	cr_expect(eq(int, (int)upgrade.main_pid, 0));
+	cr_assert(eq(sz, upgrade.dns_count, 1));
+	cr_expect(eq(str, upgrade.dns[0].address, "b"));
+	cr_assert(eq(sz, upgrade.listen_count, 1));
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "c", "d"), fd));
+	cr_assert(eq(sz, upgrade.bridge_count, 1));
+	cr_expect(eq(str, upgrade.bridge[0].container, "b"));
+	cr_expect(eq(sz, upgrade.connection_count, 1));
 	upgrade_finish(&upgrade);
 }
 
@@ -393,7 +394,7 @@ Test(upgrade, a_socket_is_found_by_all_that_names_it)
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
 	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:1", true));
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "n", "a:1"), -1);
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:1"), -1));
 	upgrade_add_dns_socket(&upgrade, "a:1", true, 10);
 	upgrade_add_dns_socket(&upgrade, "a:2", false, 11);
 	cr_expect_eq(upgrade_has_dns_socket(&upgrade, "a:1", true), true);
@@ -403,10 +404,10 @@ Test(upgrade, a_socket_is_found_by_all_that_names_it)
 	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:3", true));
 	upgrade_add_listen(&upgrade, "n", "a:1", 12);
 	upgrade_add_listen(&upgrade, "m", "a:2", 13);
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "n", "a:1"), 12);
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "m", "a:2"), 13);
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "n", "a:2"), -1);
-	cr_expect_eq(upgrade_listen_fd(&upgrade, "m", "a:1"), -1);
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:1"), 12));
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "m", "a:2"), 13));
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:2"), -1));
+	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "m", "a:1"), -1));
 	upgrade_finish(&upgrade);
 }
 
@@ -416,7 +417,7 @@ Test(upgrade, the_document_is_read_and_let_go)
 	leave("{\"version\":1}");
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
-	cr_assert_not_null(upgrade.document);
+	cr_assert(not(zero(ptr, upgrade.document)));
 	FILE *maps = fopen("/proc/self/maps", "r");
 	cr_assert_not_null(maps);
 	while (fgets(line, sizeof(line), maps)) {
@@ -478,8 +479,8 @@ Test(upgrade, a_document_without_the_right_to_read_it_is_a_fresh_start)
 		exit(starts_afresh_without_rights());
 	}
 	int status = -1;
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect_eq(status, 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
 }
 
 Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
@@ -497,8 +498,8 @@ Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
 			exit(starts_afresh(odd[i].variable, odd[i].text));
 		}
 		int status = -1;
-		cr_assert_eq(waitpid(child, &status, 0), child);
-		cr_expect_eq(status, 0, "%zu", i);
+		cr_assert(eq(int, waitpid(child, &status, 0), child));
+		cr_expect(eq(int, status, 0), "%zu", i);
 	}
 }
 
@@ -527,8 +528,8 @@ Test(upgrade, a_number_or_a_document_beyond_its_bounds_is_a_fresh_start)
 			exit(odd[i]());
 		}
 		int status = -1;
-		cr_assert_eq(waitpid(child, &status, 0), child);
-		cr_expect_eq(status, 0, "%zu", i);
+		cr_assert(eq(int, waitpid(child, &status, 0), child));
+		cr_expect(eq(int, status, 0), "%zu", i);
 	}
 }
 
@@ -552,6 +553,6 @@ Test(upgrade, a_document_may_have_any_descriptor)
 		exit(takes_the_one_at_0());
 	}
 	int status = -1;
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect_eq(status, 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_expect(eq(int, status, 0));
 }

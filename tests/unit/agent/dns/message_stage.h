@@ -2,11 +2,11 @@
 #ifndef TESTS_UNIT_AGENT_DNS_MESSAGE_STAGE_H
 #define TESTS_UNIT_AGENT_DNS_MESSAGE_STAGE_H
 
+#include <criterion/criterion.h>
 #include <resolv.h>
 #include <string.h>
 
 #include "agent/dns/message.h"
-#include "tests/support/test.h"
 
 #define EDNS_1232 "\0\0\51\4\320\0\0\0\0\0\0"
 

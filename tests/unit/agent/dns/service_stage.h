@@ -6,6 +6,7 @@
 #define TESTS_UNIT_AGENT_DNS_SERVICE_STAGE_H
 
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <resolv.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,7 +20,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/test.h"
 
 enum { TTL_S = 5, STALE_TTL_S = 1 };
 

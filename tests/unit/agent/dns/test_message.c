@@ -1,12 +1,12 @@
 /* Queries as they come. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/dns/reply.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/dns/message_stage.h"
 
 TestSuite(dns_message);

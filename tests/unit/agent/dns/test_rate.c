@@ -1,11 +1,11 @@
 /* An address gets so many bytes over UDP beyond those that it sent. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <stdlib.h>
 
 #include "agent/base/socket_address.h"
 #include "agent/dns/internal.h"
 #include "agent/dns/rate.h"
-#include "tests/support/test.h"
 
 static struct dns_rate *rate;
 

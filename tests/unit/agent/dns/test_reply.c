@@ -1,5 +1,6 @@
 /* Replies as libc reads them again. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 
 #include "agent/dns/reply.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/dns/message_stage.h"
 
 static struct names_answer answer;

@@ -3,6 +3,7 @@
  * much.
  */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -19,11 +20,10 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 static bool refusing;
 
-/* The runner's sockets are of another family. */
+/* Criterion's sockets are of another family. */
 static bool is_ours(int file)
 {
 	int domain = 0;

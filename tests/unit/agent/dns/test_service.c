@@ -1,5 +1,6 @@
 /* Questions over UDP and TCP, and the replies; sockets that the server listens on. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include "lib/base/array.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/dns/service_stage.h"
 
 /* ---- a kernel that takes some replies at a time, or refuses the first ---- */

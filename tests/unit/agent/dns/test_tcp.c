@@ -1,4 +1,5 @@
 /* The DNS server over TCP: connections, their questions, and clients that do not read. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -10,7 +11,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/dns/service_stage.h"
 
 #define STAGED(name)                                                                               \

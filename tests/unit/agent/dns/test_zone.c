@@ -1,5 +1,6 @@
 /* The DNS server with a domain that is answered from Registrar's nodes. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <resolv.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define HOST(address) "{\"type\":\"moray_host\",\"moray_host\":{\"address\":\"" address "\"}}"
 #define SERVICE(name)                                                                              \

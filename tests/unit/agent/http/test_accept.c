@@ -1,4 +1,5 @@
 /* Taking connections in: as many as there may be, as many at once, and after the kernel refused. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -7,7 +8,6 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -1,4 +1,5 @@
 /* Answers as the client gets them: their heads, conditions, and bodies of any size. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 
 #include "lib/base/array.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/http/window.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

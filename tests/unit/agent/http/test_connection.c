@@ -1,4 +1,5 @@
 /* The life of a connection: requests in pieces and in a row, bodies, refusals. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define POST(more) "POST / HTTP/1.1\r\nHost: a\r\n" more "\r\n"

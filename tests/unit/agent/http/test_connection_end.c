@@ -1,4 +1,5 @@
 /* The end of a connection: the client goes away or is silent, or a call fails. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -7,7 +8,6 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define POST(more) "POST / HTTP/1.1\r\nHost: a\r\n" more "\r\n"

@@ -1,9 +1,9 @@
 /* The hosts by which the TCP listener may be reached. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "agent/http/host.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 static char *const names[] = { (char[]){ "localhost" }, (char[]){ "web-1.Example.org." },
 	(char[]){ "web-1" } };

@@ -1,4 +1,5 @@
 /* The server as a whole: its sockets, its limits, and the way of connections to a successor. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,7 +16,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -1,11 +1,11 @@
 /* A request as its handler sees it: its parts, its parameters, and its client. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 TestSuite(http_request, .init = http_stage_begin, .fini = http_stage_end);
 

@@ -1,5 +1,6 @@
 /* The share of one client: of connections, of watchers, of bytes; and who one client is. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -8,7 +9,6 @@
 
 #include "lib/base/array.h"
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -1,4 +1,5 @@
 /* Listening sockets: where they may be, what becomes of them when the kernel refuses a step. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -15,7 +16,6 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 enum { MOST_GROUPS = 64 };
 

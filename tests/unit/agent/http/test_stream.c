@@ -1,4 +1,5 @@
 /* Streams: what a client gets of them at which speed, and how they end. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include <unistd.h>
 
 #include "tests/support/http_stage.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/http/window.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

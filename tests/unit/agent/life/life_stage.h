@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_AGENT_LIFE_LIFE_STAGE_H
 #define TESTS_UNIT_AGENT_LIFE_LIFE_STAGE_H
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -27,7 +28,6 @@
 #include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { LIFE_PATIENCE_MS = 20000, LIFE_CLOCKS = CLOCK_BOOTTIME + 1 };
 

@@ -2,6 +2,7 @@
  * The agent's own privileges: what is left of user, groups and capabilities, and whose sockets and
  * directories there are. Each case is in a process of its own, which says what has become of it.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,7 +26,6 @@
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { NOBODY = 65534, DAEMON = 1, OTHER = 4711 };
 

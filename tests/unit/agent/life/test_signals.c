@@ -1,5 +1,6 @@
 #include "agent/life/signals.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +12,6 @@
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
 #include "tests/support/run_until.h"
-#include "tests/support/test.h"
 
 static struct agent agent;
 static int arrived;

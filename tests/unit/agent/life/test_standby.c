@@ -1,7 +1,7 @@
 /* A second agent waits for the end of the first one. Its pauses take no time. */
 #include "agent/life/standby.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* From records to addresses, targets and texts. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include "agent/names/internal.h"
 #include "lib/base/array.h"
 #include "tests/support/names_line.h"
-#include "tests/support/test.h"
 
 TestSuite(names_collect);
 

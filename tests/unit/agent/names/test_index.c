@@ -1,4 +1,5 @@
 /* The index from what records say to their paths. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { MANY = 3000 };
 

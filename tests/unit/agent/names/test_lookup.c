@@ -1,4 +1,5 @@
 /* Names answered from the cache. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@
 #include "tests/support/names_line.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 TestSuite(names_lookup);
 

@@ -1,4 +1,5 @@
 /* Names, evaluated against a small registry in a table. */
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "tests/support/names_line.h"
-#include "tests/support/test.h"
 
 TestSuite(names);
 

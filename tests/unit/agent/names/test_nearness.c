@@ -1,8 +1,8 @@
 /* The order of an answer by nearness, and the priorities that go with it. */
+#include <criterion/criterion.h>
 #include <stdlib.h>
 
 #include "agent/names/names.h"
-#include "tests/support/test.h"
 
 TestSuite(nearness);
 

@@ -1,10 +1,10 @@
 /* The text of names: labels, reverse names, labels of addresses. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/names/internal.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 TestSuite(names_text);
 

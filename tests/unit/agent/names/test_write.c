@@ -1,11 +1,11 @@
 /* An answer as JSON and as lines, part by part. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/names/write.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 TestSuite(names_write);
 

@@ -1,4 +1,5 @@
 /* The file of an output: whole, with its owner and mode, or as it was. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char folder[SCRATCH_PATH];
 static char path[SCRATCH_PATH + 20];

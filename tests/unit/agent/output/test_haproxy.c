@@ -1,6 +1,6 @@
 #include "agent/output/haproxy.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static bool refusing;
 
-/* The runner may have sockets of its own. */
+/* Criterion has sockets of its own. */
 static bool is_ours(int file)
 {
 	struct sockaddr_un peer = { .sun_family = AF_UNSPEC };

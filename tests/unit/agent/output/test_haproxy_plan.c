@@ -1,11 +1,12 @@
 /* Which commands make HAProxy's servers those that are wanted. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/output/haproxy_plan.h"
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 
 #define HEAD                                                                                       \
 	"1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight "    \

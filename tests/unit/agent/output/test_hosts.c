@@ -2,6 +2,7 @@
 #include "agent/output/hosts.h"
 
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 
 #include "tests/support/run_until.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/test.h"
 
 TestSuite(output_hosts);
 

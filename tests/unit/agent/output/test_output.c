@@ -1,6 +1,7 @@
 /* An output from the first picture on: states, reasons, files, commands. */
 #include "agent/output/output.h"
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "tests/support/config_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define FROM "/users/joe/web/prod/components"
 #define HEAD                                                                                       \

@@ -1,7 +1,7 @@
 /* The picture that a render command reads. */
 #include "agent/output/picture.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <string.h>
 
 TestSuite(output_picture);

@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_AGENT_REGISTRATION_SEAMS_H
 #define TESTS_UNIT_AGENT_REGISTRATION_SEAMS_H
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +20,6 @@
 #include "agent/cache/cache.h"
 #include "agent/shared/shared.h"
 #include "tests/support/memory_backend.h"
-#include "tests/support/test.h"
 
 /* In place of a part of the agent that is only called. */
 #define NEIGHBOUR ((void *)&seams)

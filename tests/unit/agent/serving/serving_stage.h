@@ -9,6 +9,7 @@
 #ifndef TESTS_UNIT_AGENT_SERVING_SERVING_STAGE_H
 #define TESTS_UNIT_AGENT_SERVING_SERVING_STAGE_H
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -43,7 +44,6 @@
 #include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define ENDPOINTS(scope, api, type, address)                                                       \
 	"\"" scope "\":[{\"api\":\"" api "\",\"addressType\":\"" type                              \

@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_AGENT_SHARED_SHARED_STAGE_H
 #define TESTS_UNIT_AGENT_SHARED_SHARED_STAGE_H
 
+#include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum {
 	CONFIRM_MS = 10000,

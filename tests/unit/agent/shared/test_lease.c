@@ -1,9 +1,9 @@
 /* How long the map holds, by the clock of the test: looks at the lease, and who ends it. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/shared/shared_stage.h"
 
 /* A timer may end in the millisecond that follows. */

@@ -1,7 +1,7 @@
 /* The writer: room, and readers in other processes and threads that never see half a change. */
 #include "agent/shared/map.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

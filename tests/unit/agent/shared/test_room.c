@@ -1,4 +1,5 @@
 /* How much room the map and its warm answers take, and what becomes of a map that is full. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,7 +10,6 @@
 #include "agent/shared/map.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/shared/shared_stage.h"
 
 enum { MAP_BYTES = 256 * 1024 };

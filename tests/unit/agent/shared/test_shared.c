@@ -1,6 +1,7 @@
 /* The content of the map, for how long it holds, and when there is another map. */
 #include "agent/shared/shared.h"
 
+#include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { CONFIRM_MS = 10000, CACHE_BYTES = 4 * 1024 * 1024, MAX_BYTES = 1024 * 1024 };
 

@@ -1,10 +1,10 @@
 /* Which answers are made before anybody asks, and how much is done at a time. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/shared/shared_stage.h"
 
 #define WARM_TEST(name) STAGED_TEST(shared_warm, name, struct stage *, stage, begin(), end)

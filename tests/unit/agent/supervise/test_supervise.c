@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -5,7 +7,6 @@
 
 #include "agent/supervise/supervise.h"
 #include "lib/base/clock.h"
-#include "tests/support/test.h"
 
 enum { STOP_TIMEOUT_MS = 1000 };
 
@@ -24,9 +25,9 @@ static void on_started(void *context, pid_t pid)
 static void on_exited(void *context, const char *why, bool failed, bool again)
 {
 	(void)context;
-	cr_assert_str_neq((char *)why, "");
-	cr_assert_not(failed, "it was asked to stop");
-	cr_assert_not(again);
+	cr_assert(ne(str, (char *)why, ""));
+	cr_assert(not(failed), "it was asked to stop");
+	cr_assert(not(again));
 }
 
 static void on_over(void *context, int status)
@@ -43,7 +44,7 @@ static void stop_late_in_the_turn(struct ev_loop *timers_loop, ev_timer *timer, 
 	(void)timer;
 	(void)events;
 	char byte;
-	cr_assert_eq(read(said, &byte, 1), 1);
+	cr_assert(eq(long, read(said, &byte, 1), 1));
 	usleep((STOP_TIMEOUT_MS + 100) * 1000);
 	stopped_at = clock_monotonic_s();
 	supervise_stop(supervise);
@@ -52,7 +53,7 @@ static void stop_late_in_the_turn(struct ev_loop *timers_loop, ev_timer *timer, 
 Test(supervise, time_to_stop_begins_with_term)
 {
 	int pipe_fds[2];
-	cr_assert_eq(pipe(pipe_fds), 0);
+	cr_assert(zero(int, pipe(pipe_fds)));
 	said = pipe_fds[0];
 	char script[128];
 	snprintf(script, sizeof(script),
@@ -69,13 +70,13 @@ Test(supervise, time_to_stop_begins_with_term)
 	supervise_set_policy(supervise, &config);
 	int status;
 	struct err err = ERR_INIT;
-	cr_assert_eq(supervise_start(supervise, &status, &err), 0);
+	cr_assert(zero(int, supervise_start(supervise, &status, &err)));
 	ev_timer timer;
 	ev_timer_init(&timer, stop_late_in_the_turn, 0., 0.);
 	ev_timer_start(loop, &timer);
 	ev_run(loop, 0);
 	/* A shell that does not come to its trap in all that time may be killed. */
 	bool in_time = clock_monotonic_s() - stopped_at < STOP_TIMEOUT_MS / 1000.;
-	cr_assert_eq(status_at_end, in_time ? 5 : status_at_end);
+	cr_assert(eq(int, status_at_end, in_time ? 5 : status_at_end));
 	supervise_destroy(supervise);
 }

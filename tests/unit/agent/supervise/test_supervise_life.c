@@ -1,4 +1,5 @@
 /* A main process from its start to its end: what is reported and logged, in which order. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 /* libev's wall clock. */
 int gettimeofday(struct timeval *restrict now, void *restrict zone)

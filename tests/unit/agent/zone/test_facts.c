@@ -1,11 +1,11 @@
 /* Single nodes of Registrar's, and their meaning. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/zone/facts.h"
 #include "lib/base/array.h"
 #include "lib/base/text.h"
-#include "tests/support/test.h"
 
 TestSuite(zone_facts);
 

@@ -1,5 +1,6 @@
 /* Nodes of a domain that come, change and go, and the answers from them. */
 #include <arpa/nameser.h>
+#include <criterion/criterion.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include "lib/base/text.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 #include "tests/unit/agent/zone/tree_stage.h"
 
 TestSuite(zone_tree);

@@ -1,5 +1,6 @@
 /* Which domain a question belongs to, when it has to wait, and whether its answer is stale. */
 #include <arpa/nameser.h>
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
-#include "tests/support/test.h"
 
 TestSuite(zones);
 

@@ -5,9 +5,10 @@
 #ifndef TESTS_UNIT_AGENT_ZONE_TREE_STAGE_H
 #define TESTS_UNIT_AGENT_ZONE_TREE_STAGE_H
 
+#include <criterion/criterion.h>
+
 #include "agent/zone/answer.h"
 #include "tests/support/memory_backend.h"
-#include "tests/support/test.h"
 
 #define HOST(address) "{\"type\":\"moray_host\",\"moray_host\":{\"address\":\"" address "\"}}"
 #define SERVICE                                                                                    \

@@ -1,8 +1,8 @@
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buffer.h"
-#include "tests/support/test.h"
 
 TestSuite(buffer);
 

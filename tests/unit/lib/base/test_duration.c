@@ -1,7 +1,9 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 
 #include "lib/base/array.h"
 #include "lib/base/duration.h"
-#include "tests/support/test.h"
 
 struct row {
 	char text[32];
@@ -24,8 +26,8 @@ ParameterizedTest(struct row *row, duration, is_a_whole_number_and_its_unit)
 {
 	int64_t ms = -1;
 	bool good = duration_parse(row->text, &ms);
-	cr_assert_eq(good, row->ms >= 0, "%s", row->text);
-	cr_assert_eq(ms, row->ms, "%s", row->text);
+	cr_assert(eq(int, good, row->ms >= 0), "%s", row->text);
+	cr_assert(eq(i64, ms, row->ms), "%s", row->text);
 }
 
 ParameterizedTestParameters(duration, is_written_in_the_largest_unit_without_a_fraction)
@@ -40,5 +42,5 @@ ParameterizedTest(struct row *row, duration, is_written_in_the_largest_unit_with
 {
 	char text[DURATION_TEXT_BYTES];
 	duration_format(text, row->ms);
-	cr_assert_str_eq(text, row->text);
+	cr_assert(eq(str, text, row->text));
 }

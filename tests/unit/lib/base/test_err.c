@@ -1,9 +1,9 @@
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/err.h"
-#include "tests/support/test.h"
 
 TestSuite(err);
 

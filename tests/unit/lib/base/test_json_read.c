@@ -1,7 +1,7 @@
 #include "lib/base/array.h"
 #include "lib/base/json_read.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 

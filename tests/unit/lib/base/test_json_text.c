@@ -1,6 +1,6 @@
 #include "lib/base/json_text.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 
 Test(json_text, text_is_that_of_the_json)

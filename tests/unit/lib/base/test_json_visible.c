@@ -1,9 +1,9 @@
+#include <criterion/criterion.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/json_visible.h"
-#include "tests/support/test.h"
 
 static void check(const char *json, const char *wanted)
 {

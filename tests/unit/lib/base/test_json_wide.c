@@ -1,10 +1,10 @@
 #include "lib/base/array.h"
 #include "lib/base/json_wide.h"
 
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 #define LARGEST "1.7976931348623e308"
 

@@ -1,4 +1,5 @@
 /* A descriptor that is closed by a child: who has copies of it, and until when. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,7 +13,6 @@
 
 #include "lib/base/late_close.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/test.h"
 
 static bool no_process;
 static pid_t child;

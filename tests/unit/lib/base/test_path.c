@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
-#include "tests/support/test.h"
 
 TestSuite(path);
 

@@ -1,8 +1,9 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/quote.h"
-#include "tests/support/test.h"
 
 TestSuite(quote);
 

@@ -1,9 +1,9 @@
 /* Against the examples of FIPS 180-4, and lengths around a block's end. */
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/sha256.h"
-#include "tests/support/test.h"
 
 static void expect(const char *data, size_t len, const char *hash)
 {

@@ -1,16 +1,17 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <string.h>
 #include <wchar.h>
 
 #include "lib/base/text.h"
-#include "tests/support/test.h"
 
 Test(text, text_that_fits_is_unchanged)
 {
 	char out[16];
 	text_printf(out, sizeof(out), "%s %d", "héllo", 1);
-	cr_assert_str_eq(out, "héllo 1");
+	cr_assert(eq(str, out, "héllo 1"));
 	text_printf(out, sizeof(out), "a\xc3");
-	cr_assert_str_eq(out, "a\xc3", "also where it was cut before");
+	cr_assert(eq(str, out, "a\xc3"), "also where it was cut before");
 }
 
 /* Every cut of a text with characters of one to four bytes ends at the end of a character. */
@@ -21,8 +22,8 @@ Test(text, text_that_does_not_fit_is_cut_between_characters)
 	for (size_t room = 1; room <= strlen(text) + 1; room++) {
 		char out[sizeof(text)];
 		text_printf(out, room, "%s", text);
-		cr_assert_eq(strlen(out), ends[room - 1], "room for %zu", room);
-		cr_assert_eq(strncmp(out, text, strlen(out)), 0);
+		cr_assert(eq(sz, strlen(out), ends[room - 1]), "room for %zu", room);
+		cr_assert(eq(int, strncmp(out, text, strlen(out)), 0));
 	}
 }
 
@@ -31,12 +32,12 @@ Test(text, text_that_cannot_be_printed_is_empty)
 	char out[] = "before";
 	text_printf(out, sizeof(out), "ab%lc",
 		(wint_t)0x20ac); /* the locale "C" has no such character */
-	cr_assert_str_eq(out, "");
+	cr_assert(eq(str, out, ""));
 }
 
 Test(text, a_precision_within_the_format_is_the_callers_affair)
 {
 	char room[] = "\xf0---";
 	text_printf(room + 1, 3, "%s", "\xa9\xa9\xa9\xa9\xa9");
-	cr_assert_str_eq(room, "\xf0\xa9\xa9", "bytes that begin no character are left alone");
+	cr_assert(eq(str, room, "\xf0\xa9\xa9"), "bytes that begin no character are left alone");
 }

@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +19,6 @@
 #include "tests/support/failing.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 enum { STRANGER = 4711 };
 
@@ -43,14 +44,14 @@ ssize_t readlinkat(int folder_fd, const char *path, char *target, size_t size)
 static void make_folder(void)
 {
 	scratch_folder(folder);
-	cr_assert_eq(mkdir(in("state"), 0700), 0);
+	cr_assert(zero(int, mkdir(in("state"), 0700)));
 }
 
 static void remove_folder(void)
 {
 	char command[SCRATCH_PATH + 16];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	cr_assert_eq(system(command), 0);
+	cr_assert(zero(int, system(command)));
 }
 
 TestSuite(trust, .init = make_folder, .fini = remove_folder);
@@ -59,9 +60,9 @@ static void expect(const char *path, int code, const char *says)
 {
 	struct err err = ERR_INIT;
 	int before = descriptors_count();
-	cr_expect_eq(trust_check_directory(path, &err), code, "%s: %s", path, err.msg);
-	cr_expect_eq(descriptors_count(), before, "%s", path);
-	cr_expect_not_null(strstr(err.msg, says), "%s", err.msg);
+	cr_expect(eq(int, trust_check_directory(path, &err), code), "%s: %s", path, err.msg);
+	cr_expect(eq(int, descriptors_count(), before), "%s", path);
+	cr_expect(ne(ptr, strstr(err.msg, says), NULL), "%s", err.msg);
 }
 
 Test(trust, our_own_directory_in_a_shared_one_is_good)
@@ -75,15 +76,15 @@ Test(trust, a_file_that_others_can_write_is_not_trusted)
 	chmod(in("state"), 0777);
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
 	chmod(in("state"), 0770);
-	cr_assert_eq(chown(in("state"), (uid_t)-1, getegid()), 0);
+	cr_assert(zero(int, chown(in("state"), (uid_t)-1, getegid())));
 	expect(in("state"), 0, "");
 }
 
 Test(trust, a_relative_path_is_followed_from_here)
 {
-	cr_assert_eq(chdir(folder), 0);
+	cr_assert(zero(int, chdir(folder)));
 	expect("state", 0, "");
-	cr_assert_eq(symlink("state", "link"), 0);
+	cr_assert(zero(int, symlink("state", "link")));
 	expect("link", 0, "");
 	chmod("state", 0777);
 	expect("state", BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
@@ -105,8 +106,8 @@ Test(trust, root_and_the_agents_user_are_trusted_and_no_other)
 		const struct trust_rule rule = { .user = cases[i].user };
 		const struct stat status = { .st_mode = S_IFREG | 0600, .st_uid = cases[i].owner };
 		int code = trust_check_status(&rule, &status, &err);
-		cr_expect_eq(code, *cases[i].says ? BERTH_NO_PATH_PERMISSIONS : 0, "%zu", i);
-		cr_expect_str_eq(err.msg, (char *)(uintptr_t)cases[i].says);
+		cr_expect(eq(int, code, *cases[i].says ? BERTH_NO_PATH_PERMISSIONS : 0), "%zu", i);
+		cr_expect(eq(str, err.msg, (char *)(uintptr_t)cases[i].says));
 	}
 }
 
@@ -118,7 +119,7 @@ Test(trust, a_path_has_a_greatest_length)
 		struct err err = ERR_INIT;
 		path[len] = '\0';
 		int code = trust_check_directory(path, &err);
-		cr_expect_eq(code, len < PATH_MAX ? 0 : BERTH_FAILED, "%zu", len);
+		cr_expect(eq(int, code, len < PATH_MAX ? 0 : BERTH_FAILED), "%zu", len);
 		path[len] = '/';
 	}
 }
@@ -141,23 +142,23 @@ Test(trust, each_directory_on_the_way_counts)
 
 Test(trust, a_link_is_followed_by_the_same_rule)
 {
-	cr_assert_eq(symlink("state", in("relative")), 0);
-	cr_assert_eq(symlink(in("state"), in("absolute")), 0);
-	cr_assert_eq(symlink("loop", in("loop")), 0);
+	cr_assert(zero(int, symlink("state", in("relative"))));
+	cr_assert(zero(int, symlink(in("state"), in("absolute"))));
+	cr_assert(zero(int, symlink("loop", in("loop"))));
 	expect(in("relative"), 0, "");
 	expect(in("absolute"), 0, "");
 	expect(in("loop"), BERTH_FAILED, "Too many levels");
 	mkdir(in("open"), 0777);
 	chmod(in("open"), 0777);
-	cr_assert_eq(symlink("../state", in("open/link")), 0);
+	cr_assert(zero(int, symlink("../state", in("open/link"))));
 	expect(in("open/link"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
-	cr_assert_eq(symlink("open/link", in("indirect")), 0);
+	cr_assert(zero(int, symlink("open/link", in("indirect"))));
 	expect(in("indirect"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
 }
 
 Test(trust, a_link_that_goes_meanwhile_is_not_followed)
 {
-	cr_assert_eq(symlink("state", in("link")), 0);
+	cr_assert(zero(int, symlink("state", in("link"))));
 	link_goes = true;
 	expect(in("link"), BERTH_FAILED, "link: cannot read the link: No such file");
 	link_goes = false;
@@ -169,16 +170,16 @@ Test(trust, a_link_of_a_stranger_in_a_shared_directory_is_not_followed)
 	rights_needed("users");
 	mkdir(in("shared"), 01777);
 	chmod(in("shared"), 01777);
-	cr_assert_eq(symlink("../state", in("shared/link")), 0);
+	cr_assert(zero(int, symlink("../state", in("shared/link"))));
 	expect(in("shared/link"), 0, "");
-	cr_assert_eq(lchown(in("shared/link"), STRANGER, STRANGER), 0);
+	cr_assert(zero(int, lchown(in("shared/link"), STRANGER, STRANGER)));
 	expect(in("shared/link"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
 }
 
 Test(trust, a_directory_of_a_stranger_is_not_trusted)
 {
 	rights_needed("users");
-	cr_assert_eq(chown(in("state"), STRANGER, STRANGER), 0);
+	cr_assert(zero(int, chown(in("state"), STRANGER, STRANGER)));
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
 }
 
@@ -186,9 +187,9 @@ Test(trust, a_rule_for_read_only_mounts_says_nothing_of_others)
 {
 	const struct trust_rule rule = { .user = TRUST_OWN_USER, .read_only_is_good = true };
 	struct err err = ERR_INIT;
-	cr_expect_eq(trust_check_way(&rule, in("state"), &err), 0);
+	cr_expect(zero(int, trust_check_way(&rule, in("state"), &err)));
 	chmod(in("state"), 0777);
-	cr_expect_eq(trust_check_way(&rule, in("state"), &err), BERTH_NO_PATH_PERMISSIONS);
+	cr_expect(eq(int, trust_check_way(&rule, in("state"), &err), BERTH_NO_PATH_PERMISSIONS));
 }
 
 Test(trust, an_absent_file_cannot_be_followed)
@@ -204,15 +205,15 @@ Test(trust, a_file_is_trusted_by_its_owner_and_its_mode)
 {
 	struct err err = ERR_INIT;
 	struct stat status = { .st_uid = geteuid(), .st_gid = STRANGER, .st_mode = S_IFREG | 0644 };
-	cr_expect_eq(trust_check_file(&status, &err), 0);
+	cr_expect(eq(int, trust_check_file(&status, &err), 0));
 	status.st_mode = S_IFREG | 0620;
-	cr_expect_eq(trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS);
-	cr_expect_str_eq(err.msg, "others can write to it (mode 0620)");
+	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
+	cr_expect(eq(str, err.msg, "others can write to it (mode 0620)"));
 	status.st_gid = getegid();
 	err_clear(&err);
-	cr_expect_eq(trust_check_file(&status, &err), 0);
+	cr_expect(eq(int, trust_check_file(&status, &err), 0));
 	status.st_uid = STRANGER;
-	cr_expect_eq(trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS);
+	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
 }
 
 static int check(void *context)
@@ -223,13 +224,13 @@ static int check(void *context)
 
 Test(trust, a_path_that_cannot_be_looked_at_is_not_trusted)
 {
-	cr_assert_eq(symlink(in("state"), in("link")), 0);
+	cr_assert(zero(int, symlink(in("state"), in("link"))));
 	failing_check("path", "open", EMFILE, check, in("link"));
 	failing_check("path", "stat", EIO, check, in("link"));
-	cr_assert_eq(chdir(folder), 0);
+	cr_assert(zero(int, chdir(folder)));
 	static char relative[] = "./state";
 	failing_check("relative path", "open", EMFILE, check, relative);
-	cr_assert_eq(chdir("/"), 0);
+	cr_assert(zero(int, chdir("/")));
 }
 
 Test(trust, a_name_may_be_as_long_as_the_kernel_allows)
@@ -237,7 +238,7 @@ Test(trust, a_name_may_be_as_long_as_the_kernel_allows)
 	char name[NAME_MAX + 2];
 	memset(name, 'a', sizeof(name) - 1);
 	name[NAME_MAX] = '\0';
-	cr_assert_eq(mkdir(in(name), 0700), 0);
+	cr_assert(zero(int, mkdir(in(name), 0700)));
 	expect(in(name), 0, "");
 	name[NAME_MAX] = 'a';
 	name[NAME_MAX + 1] = '\0';
@@ -253,7 +254,7 @@ Test(trust, names_and_links_that_are_too_long_are_not_followed)
 	char target[4000];
 	memset(target, '/', sizeof(target));
 	target[sizeof(target) - 1] = '\0';
-	cr_assert_eq(symlink(target, in("long")), 0);
+	cr_assert(zero(int, symlink(target, in("long"))));
 	char path[SCRATCH_PATH + 400];
 	snprintf(path, sizeof(path), "%s/long/%s", folder, name);
 	expect(path, BERTH_FAILED, "Too many levels");
@@ -267,7 +268,7 @@ Test(trust, a_link_may_lead_to_a_path_of_the_greatest_length)
 		memset(target, '/', sizeof(target));
 		target[most + more] = '\0';
 		unlink(in("link"));
-		cr_assert_eq(symlink(target, in("link")), 0);
+		cr_assert(zero(int, symlink(target, in("link"))));
 		char path[2 * sizeof(folder) + 40];
 		snprintf(path, sizeof(path), "%s/link%s/state", folder, folder);
 		expect(path, more ? BERTH_FAILED : 0, more ? "Too many levels" : "");
@@ -282,8 +283,8 @@ Test(trust, a_directory_that_cannot_be_looked_at_is_named)
 		failing_arm("stat", i + 1, EIO); /* of the root, of what is in it */
 		int code = trust_check_directory(in("state"), &err);
 		cr_assert(failing_disarm());
-		cr_expect_eq(code, BERTH_FAILED);
-		cr_expect_not_null(strstr(err.msg, says[i]), "%s", err.msg);
+		cr_expect(eq(int, code, BERTH_FAILED));
+		cr_expect(ne(ptr, strstr(err.msg, says[i]), NULL), "%s", err.msg);
 	}
 }
 
@@ -298,8 +299,8 @@ static int check_below_root(const char *path, uid_t owner, mode_t mode, uid_t us
 			chroot(folder) == 0 && chdir("/") == 0 && seteuid(user) == 0;
 		_exit(ready ? -trust_check_directory(path, &err) : 255);
 	}
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_assert_neq(WIFEXITED(status), 0);
+	cr_assert(eq(int, waitpid(child, &status, 0), child));
+	cr_assert(ne(int, WIFEXITED(status), 0));
 	return -WEXITSTATUS(status);
 }
 
@@ -307,41 +308,41 @@ Test(trust, the_root_counts_as_every_directory)
 {
 	rights_needed("users");
 	const int refused = BERTH_NO_PATH_PERMISSIONS;
-	cr_assert_eq(chmod(in("state"), 0755), 0);
+	cr_assert(zero(int, chmod(in("state"), 0755)));
 	expect(in("state"), 0, "");
-	cr_assert_eq(chown(in("state"), STRANGER, STRANGER), 0);
+	cr_assert(zero(int, chown(in("state"), STRANGER, STRANGER)));
 	expect(in("state"), refused, "belongs to user 4711");
-	cr_expect_eq(check_below_root("/", 0, 0777, 0), refused);
-	cr_expect_eq(check_below_root("/state", 0, 0777, STRANGER), refused);
-	cr_expect_eq(check_below_root("/", 0, 0755, 0), 0);
-	cr_expect_eq(check_below_root("/state", 0, 0755, STRANGER), 0);
-	cr_expect_eq(check_below_root("/state", 0, 0755, 0), refused, "of a stranger");
+	cr_expect(eq(int, check_below_root("/", 0, 0777, 0), refused));
+	cr_expect(eq(int, check_below_root("/state", 0, 0777, STRANGER), refused));
+	cr_expect(zero(int, check_below_root("/", 0, 0755, 0)));
+	cr_expect(zero(int, check_below_root("/state", 0, 0755, STRANGER)));
+	cr_expect(eq(int, check_below_root("/state", 0, 0755, 0), refused), "of a stranger");
 	/* In a user namespace, who has the root directory is who set the machine up. */
-	cr_expect_eq(check_below_root("/state", STRANGER, 0755, 0), 0);
-	cr_expect_eq(check_below_root("/state", STRANGER, 0755, STRANGER + 1), 0);
+	cr_expect(zero(int, check_below_root("/state", STRANGER, 0755, 0)));
+	cr_expect(zero(int, check_below_root("/state", STRANGER, 0755, STRANGER + 1)));
 }
 
 Test(trust, a_user_trusts_root_and_himself)
 {
 	struct err err = ERR_INIT;
 	rights_needed("users");
-	cr_assert_eq(chmod(folder, 0755), 0);
-	cr_assert_eq(mkdir(in("own"), 0755), 0);
-	cr_assert_eq(mkdir(in("foreign"), 0755), 0);
-	cr_assert_eq(chown(in("own"), STRANGER, STRANGER), 0);
-	cr_assert_eq(chown(in("foreign"), STRANGER + 1, STRANGER + 1), 0);
+	cr_assert(zero(int, chmod(folder, 0755)));
+	cr_assert(zero(int, mkdir(in("own"), 0755)));
+	cr_assert(zero(int, mkdir(in("foreign"), 0755)));
+	cr_assert(zero(int, chown(in("own"), STRANGER, STRANGER)));
+	cr_assert(zero(int, chown(in("foreign"), STRANGER + 1, STRANGER + 1)));
 	chmod(in("state"), 0755);
-	cr_assert_eq(seteuid(STRANGER), 0);
+	cr_assert(zero(int, seteuid(STRANGER)));
 	expect(in("own"), 0, "");
 	expect(in("state"), 0, "");
 	expect(in("foreign"), BERTH_NO_PATH_PERMISSIONS,
 		"it belongs to user 4712, and not to root or the agent's user 4711");
-	cr_assert_eq(seteuid(0), 0);
+	cr_assert(zero(int, seteuid(0)));
 	expect(in("own"), BERTH_NO_PATH_PERMISSIONS, "it belongs to user 4711, and not to root");
 	const struct trust_rule rule = { .user = STRANGER };
-	cr_expect_eq(trust_check_way(&rule, in("own"), &err), 0);
+	cr_expect(zero(int, trust_check_way(&rule, in("own"), &err)));
 	const struct trust_rule nobody = { .user = 0 };
-	cr_expect_eq(trust_check_way(&nobody, in("own"), &err), BERTH_NO_PATH_PERMISSIONS);
+	cr_expect(eq(int, trust_check_way(&nobody, in("own"), &err), BERTH_NO_PATH_PERMISSIONS));
 }
 
 Test(trust, links_are_followed_as_often_as_the_kernel_does)
@@ -350,7 +351,7 @@ Test(trust, links_are_followed_as_often_as_the_kernel_does)
 	for (int i = 1; i <= 41; i++) {
 		char next[32];
 		snprintf(next, sizeof(next), "link%d", i);
-		cr_assert_eq(symlink(name, in(next)), 0);
+		cr_assert(zero(int, symlink(name, in(next))));
 		strcpy(name, next);
 		expect(in(name), i <= 40 ? 0 : BERTH_FAILED, i <= 40 ? "" : "Too many levels");
 	}
@@ -361,9 +362,9 @@ Test(trust, a_mount_may_be_read_only)
 	int ours = open(folder, O_PATH | O_DIRECTORY);
 	int of_the_kernel = open("/sys", O_PATH | O_DIRECTORY);
 	struct statvfs status;
-	cr_assert_eq(statvfs("/sys", &status), 0);
-	cr_expect_not(trust_is_read_only(ours));
-	cr_expect_eq(trust_is_read_only(of_the_kernel), (status.f_flag & ST_RDONLY) != 0);
+	cr_assert(zero(int, statvfs("/sys", &status)));
+	cr_expect(not(trust_is_read_only(ours)));
+	cr_expect(eq(int, trust_is_read_only(of_the_kernel), (status.f_flag & ST_RDONLY) != 0));
 	close(ours);
 	close(of_the_kernel);
 }
@@ -378,7 +379,7 @@ Test(trust, a_mount_that_is_read_only_is_known_as_such)
 		int fd = hasmntopt(mount, "ro") ? open(mount->mnt_dir, O_PATH | O_CLOEXEC) : -1;
 		if (fd >= 0) {
 			found = fstatvfs(fd, &status) == 0 && (status.f_flag & ST_RDONLY);
-			cr_expect_not(found && !trust_is_read_only(fd), "%s", mount->mnt_dir);
+			cr_expect(not(found && !trust_is_read_only(fd)), "%s", mount->mnt_dir);
 			close(fd);
 		}
 	}

@@ -1,9 +1,11 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/utf8.h"
-#include "tests/support/test.h"
 
 /*
  * Writes the code point as UTF-8 would, in `len` bytes, and returns whether that is its right form.
@@ -31,8 +33,8 @@ Test(utf8, each_code_point_has_one_form_and_surrogates_have_none)
 		for (uint32_t code = 0; code < ends[len]; code++) {
 			char text[4];
 			size_t expected = encode(text, code, len) ? len : 0;
-			cr_assert_eq(utf8_character_len(text, len), expected, "U+%04X in %zu bytes",
-				code, len);
+			cr_assert(eq(sz, utf8_character_len(text, len), expected),
+				"U+%04X in %zu bytes", code, len);
 		}
 	}
 }
@@ -41,7 +43,7 @@ Test(utf8, bytes_that_lead_no_character_are_none)
 {
 	for (int byte = 0x80; byte <= 0xff; byte++) {
 		char text[5] = { (char)byte, 'a', 'a', 'a', 'a' };
-		cr_assert_eq(utf8_character_len(text, sizeof(text)), 0, "%02x", byte);
+		cr_assert(eq(sz, utf8_character_len(text, sizeof(text)), 0), "%02x", byte);
 	}
 }
 
@@ -50,8 +52,8 @@ Test(utf8, a_second_byte_that_goes_on_with_nothing_is_none)
 	for (int lead = 0xc2; lead <= 0xf4; lead++) {
 		for (int byte = 0x100; byte > 0xbf; byte--) {
 			char text[4] = { (char)lead, (char)byte, (char)0x80, (char)0x80 };
-			cr_assert_eq(
-				utf8_character_len(text, sizeof(text)), 0, "%02x %02x", lead, byte);
+			cr_assert(eq(sz, utf8_character_len(text, sizeof(text)), 0), "%02x %02x",
+				lead, byte);
 		}
 	}
 }
@@ -59,14 +61,14 @@ Test(utf8, a_second_byte_that_goes_on_with_nothing_is_none)
 Test(utf8, a_character_that_the_data_ends_in_has_its_whole_length)
 {
 	static const char text[] = "€😀";
-	cr_assert_eq(utf8_character_len(text, 1), 3);
-	cr_assert_eq(utf8_character_len(text, 2), 3);
-	cr_assert_eq(utf8_character_len(text + 3, 3), 4);
-	cr_assert_eq(
-		utf8_character_len("\xe2\x28", 2), 0, "but not a character that went wrong before");
-	cr_assert_eq(utf8_character_len("\xe2\x82\xc0", 3), 0);
-	cr_assert_not(utf8_is_valid("\xff", 1));
-	cr_assert_not(utf8_is_valid(text, sizeof(text) - 2));
+	cr_assert(eq(sz, utf8_character_len(text, 1), 3));
+	cr_assert(eq(sz, utf8_character_len(text, 2), 3));
+	cr_assert(eq(sz, utf8_character_len(text + 3, 3), 4));
+	cr_assert(eq(sz, utf8_character_len("\xe2\x28", 2), 0),
+		"but not a character that went wrong before");
+	cr_assert(eq(sz, utf8_character_len("\xe2\x82\xc0", 3), 0));
+	cr_assert(not(utf8_is_valid("\xff", 1)));
+	cr_assert(not(utf8_is_valid(text, sizeof(text) - 2)));
 	cr_assert(utf8_is_valid(text, sizeof(text) - 1));
 }
 
@@ -97,8 +99,8 @@ ParameterizedTest(struct copy *row, utf8, a_copy_is_valid_whatever_is_copied)
 {
 	char out[17];
 	utf8_copy_valid(out, row->text, row->len, row->cut);
-	cr_assert_str_eq(out, row->copied);
+	cr_assert(eq(str, out, row->copied));
 	memcpy(out, row->text, row->len);
 	utf8_copy_valid(out, out, row->len, row->cut);
-	cr_assert_str_eq(out, row->copied, "in place");
+	cr_assert(eq(str, out, row->copied), "in place");
 }

@@ -1,6 +1,6 @@
 #include "lib/base/write_all.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +15,6 @@
 #include "lib/peer/stream.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 #define JSON(status, headers, body)                                                                \
 	"HTTP/1.1 " status "\r\nContent-Type: application/json\r\n" headers                        \

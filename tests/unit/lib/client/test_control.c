@@ -1,4 +1,5 @@
 /* Calls on an agent alone: what they refuse, and what they say when something is missing. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +7,6 @@
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scripted_agent.h"
-#include "tests/support/test.h"
 
 TestSuite(control, .timeout = 120);
 

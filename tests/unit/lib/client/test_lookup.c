@@ -1,4 +1,5 @@
 /* Look-ups and watches on an agent: what they give, and what they say when something is missing. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include "lib/berth.h"
 #include "tests/support/failing.h"
 #include "tests/support/scripted_agent.h"
-#include "tests/support/test.h"
 
 TestSuite(lookup, .timeout = 120);
 

@@ -1,4 +1,5 @@
 /* Look-ups on an agent that shares its memory: which are answered there, and which it is asked. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +17,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { MAP_BYTES = 1024 * 1024, CONNECTIONS = 8 };
 

@@ -1,4 +1,5 @@
 /* A handle on a registry: every call of the library, on a directory. */
+#include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -14,7 +15,6 @@
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define RECORD(more) "{\"type\":\"JSONServiceRecord\"" more "}"
 #define AT(api, protocol, host, port)                                                              \

@@ -1,4 +1,5 @@
 /* A handle on a registry in memory: how long it waits for an answer, and why there is none. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { NODES = 200, STEP_MS = 700, TIMEOUT_MS = 1000, PATIENT_MS = 60000 };
 

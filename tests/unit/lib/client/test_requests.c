@@ -1,4 +1,5 @@
 /* A handle on an agent: the request that each call of the library makes, and what it answers. */
+#include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include "lib/client/open.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 enum { REQUEST_BYTES = 16384 };
 

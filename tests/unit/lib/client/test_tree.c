@@ -1,4 +1,5 @@
 /* A followed tree on a registry in memory: its first picture, its events, outages. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 #define RECORD(text) "{\"type\":\"JSONServiceRecord\",\"description\":\"" text "\"}"
 

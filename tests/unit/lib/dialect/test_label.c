@@ -1,10 +1,10 @@
 /* Names of foreign nodes as elements of registry paths, and back. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/path.h"
 #include "lib/dialect/label.h"
-#include "tests/support/test.h"
 
 TestSuite(label);
 

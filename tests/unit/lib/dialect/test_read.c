@@ -1,4 +1,5 @@
 /* Nodes of other programs, as records. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include "lib/base/limits.h"
 #include "lib/dialect/read.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 TestSuite(dialect_read);
 

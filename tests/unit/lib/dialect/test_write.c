@@ -1,4 +1,6 @@
 /* Byte-exact nodes of every scheme, as its own programs write and read them. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 #include "lib/base/limits.h"
 #include "lib/dialect/dialect.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static struct dialect_instance instance_of(enum dialect_type type)
 {
@@ -39,17 +40,17 @@ static struct dialect_nodes write_nodes(const struct dialect_instance *instance)
 {
 	struct dialect_nodes nodes = { 0 };
 	struct err err = ERR_INIT;
-	cr_assert_eq(dialect_write(&nodes, instance, &err), 0, "%s", err.msg);
+	cr_assert(eq(int, dialect_write(&nodes, instance, &err), 0), "%s", err.msg);
 	return nodes;
 }
 
 static void expect(const struct dialect_nodes *nodes, size_t index, const char *path,
 	const char *data, enum dialect_node_kind kind)
 {
-	cr_assert_lt(index, nodes->count);
-	cr_assert_str_eq(nodes->items[index].path, (char *)path);
-	cr_assert_str_eq(nodes->items[index].data, (char *)data);
-	cr_assert_eq(nodes->items[index].kind, kind);
+	cr_assert(lt(sz, index, nodes->count));
+	cr_assert(eq(str, nodes->items[index].path, (char *)path));
+	cr_assert(eq(str, nodes->items[index].data, (char *)data));
+	cr_assert(eq(int, nodes->items[index].kind, kind));
 }
 
 static int refused(const struct dialect_instance *instance)
@@ -57,7 +58,7 @@ static int refused(const struct dialect_instance *instance)
 	struct dialect_nodes nodes = { 0 };
 	struct err err = ERR_INIT;
 	int code = dialect_write(&nodes, instance, &err);
-	cr_assert_eq(nodes.count, 0);
+	cr_assert(eq(sz, nodes.count, 0));
 	dialect_nodes_finish(&nodes);
 	return code;
 }
@@ -106,7 +107,7 @@ Test(write, registrar_has_the_ports_it_is_given_and_as_many_aliases)
 	struct dialect_nodes nodes = write_nodes(&instance);
 	const char *host = "{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":0,"
 			   "\"load_balancer\":{\"address\":\"10.9.8.7\",\"ports\":[1,65535]}}";
-	cr_assert_eq(nodes.count, 4);
+	cr_assert(eq(sz, nodes.count, 4));
 	expect(&nodes, 1, "//test/a", host, DIALECT_NODE_EPHEMERAL);
 	expect(&nodes, 2, "//b", host, DIALECT_NODE_EPHEMERAL);
 	expect(&nodes, 3, "//test/example/t1/web", SERVICE_DATA("1", "60"), DIALECT_NODE_SHARED);
@@ -122,7 +123,7 @@ Test(write, registrar_leaves_out_what_is_not_set)
 {
 	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
 	struct dialect_nodes nodes = write_nodes(&instance);
-	cr_assert_eq(nodes.count, 1);
+	cr_assert(eq(sz, nodes.count, 1));
 	expect(&nodes, 0, "//test/example/t1/web/h1",
 		"{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\","
 		"\"load_balancer\":{\"address\":\"10.9.8.7\"}}",
@@ -137,20 +138,20 @@ Test(write, registrar_never_writes_what_ends_binder)
 	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
 	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
 		instance.address = addresses[i];
-		cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	}
 	instance.address = "10.0.0.1";
 	for (size_t i = 0; i < ARRAY_LEN(ports); i++) {
 		const int some[] = { 80, ports[i], 80 };
 		instance.ports = some;
 		instance.port_count = 2;
-		cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 		instance.ports = some + 1;
-		cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 		instance.port_count = 0;
 		instance.service = "http";
 		instance.service_port = ports[i];
-		cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 		instance.service = "";
 	}
 }
@@ -179,7 +180,7 @@ Test(write, serverset_with_and_without_what_is_optional)
 		"\"tls\":{\"host\":\"h\",\"port\":2}},"
 		"\"status\":\"ALIVE\",\"shard\":0,\"metadata\":{\"k\":\"v\"}}",
 		DIALECT_NODE_SEQUENTIAL);
-	cr_assert_eq(nodes.items[0].change, DIALECT_CHANGE_REJOIN);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
 	dialect_nodes_finish(&nodes);
 }
 
@@ -193,12 +194,12 @@ Test(write, curator_has_all_fields_nulls_too)
 		"\"serviceType\":\"DYNAMIC\"," URI_SPEC "}",
 		DIALECT_NODE_EPHEMERAL);
 	cr_assert(nodes.items[0].container_parents);
-	cr_assert_eq(nodes.items[0].change, DIALECT_CHANGE_REPLACE);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REPLACE));
 	dialect_nodes_finish(&nodes);
 	instance.endpoint.port = 1;
 	instance.ssl_port = 1;
 	nodes = write_nodes(&instance);
-	cr_assert_not_null(strstr(nodes.items[0].data, "\"port\":1,\"sslPort\":1,"));
+	cr_assert(ne(ptr, strstr(nodes.items[0].data, "\"port\":1,\"sslPort\":1,"), NULL));
 	dialect_nodes_finish(&nodes);
 }
 
@@ -239,11 +240,11 @@ Test(write, nerve_in_its_data)
 			   "\"haproxy_server_options\":\"check\",\"labels\":{\"zone\":\"a\"}}";
 	struct dialect_nodes nodes = write_nodes(&instance);
 	expect(&nodes, 0, "//group/web-1_", data, DIALECT_NODE_SEQUENTIAL);
-	cr_assert_eq(nodes.items[0].change, DIALECT_CHANGE_IN_PLACE);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_IN_PLACE));
 	dialect_nodes_finish(&nodes);
 	instance.weight = 0;
 	nodes = write_nodes(&instance);
-	cr_assert_not_null(strstr(nodes.items[0].data, "\"weight\":0"));
+	cr_assert(ne(ptr, strstr(nodes.items[0].data, "\"weight\":0"), NULL));
 	dialect_nodes_finish(&nodes);
 }
 
@@ -265,7 +266,7 @@ Test(write, nerve_in_a_name_is_base64_of_each_length)
 		struct dialect_nodes nodes = write_nodes(&instance);
 		cr_assert_gt(asprintf(&data, NERVE_DATA, rows[i].id), 0);
 		expect(&nodes, 0, rows[i].path, data, DIALECT_NODE_SEQUENTIAL);
-		cr_assert_eq(nodes.items[0].change, DIALECT_CHANGE_REJOIN);
+		cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
 		dialect_nodes_finish(&nodes);
 		free(data);
 	}
@@ -275,7 +276,7 @@ Test(write, yarn_is_the_record_at_its_path)
 {
 	struct record *record = record_create();
 	struct dialect_instance instance = instance_of(DIALECT_YARN);
-	cr_assert_eq(record_set_text(record, "yarn:id", "a"), 0);
+	cr_assert(eq(int, record_set_text(record, "yarn:id", "a"), 0));
 	instance.record = record;
 	struct dialect_nodes nodes = write_nodes(&instance);
 	expect(&nodes, 0, "/group",
@@ -285,7 +286,7 @@ Test(write, yarn_is_the_record_at_its_path)
 	dialect_nodes_finish(&nodes);
 	instance.ephemeral = true;
 	nodes = write_nodes(&instance);
-	cr_assert_eq(nodes.items[0].kind, DIALECT_NODE_EPHEMERAL);
+	cr_assert(eq(int, nodes.items[0].kind, DIALECT_NODE_EPHEMERAL));
 	dialect_nodes_finish(&nodes);
 	record_free(record);
 }
@@ -297,7 +298,7 @@ Test(write, without_a_port_there_is_no_member)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		struct dialect_instance instance = instance_of(types[i]);
 		instance.endpoint.port = 0;
-		cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	}
 }
 
@@ -307,11 +308,11 @@ Test(write, a_path_that_is_none_is_refused)
 	struct dialect_nodes nodes;
 	struct err err = ERR_INIT;
 	instance.path = "/a//b";
-	cr_assert_eq(dialect_write(&nodes, &instance, &err), BERTH_INVALID_PATHNAME);
-	cr_assert_eq(strncmp(err.msg, "[dialect test]: ", 16), 0, "%s", err.msg);
+	cr_assert(eq(int, dialect_write(&nodes, &instance, &err), BERTH_INVALID_PATHNAME));
+	cr_assert(eq(int, strncmp(err.msg, "[dialect test]: ", 16), 0), "%s", err.msg);
 	instance = instance_of(DIALECT_REGISTRAR);
 	instance.domain = ".a";
-	cr_assert_eq(refused(&instance), BERTH_INVALID_PATHNAME);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 }
 
 /* A domain of so many bytes, in labels of one byte. */
@@ -338,12 +339,13 @@ Test(write, a_domain_has_a_length)
 		struct err err_of_alias = ERR_INIT;
 		char *domain = domain_of(domains[i].len);
 		instance.domain = domain;
-		cr_assert_eq(dialect_write(&nodes, &instance, &err), domains[i].code);
+		cr_assert(eq(int, dialect_write(&nodes, &instance, &err), domains[i].code));
 		dialect_nodes_finish(&nodes);
 		instance.domain = "web";
 		instance.aliases = &domain;
 		instance.alias_count = 1;
-		cr_assert_eq(dialect_write(&nodes, &instance, &err_of_alias), domains[i].code);
+		cr_assert(
+			eq(int, dialect_write(&nodes, &instance, &err_of_alias), domains[i].code));
 		dialect_nodes_finish(&nodes);
 		free(domain);
 	}
@@ -355,9 +357,9 @@ Test(write, a_path_or_a_name_that_is_too_long_is_refused)
 	memset(long_name, 'a', LIMIT_PATH_BYTES);
 	struct dialect_instance instance = instance_of(DIALECT_NERVE);
 	instance.instance_id = long_name;
-	cr_assert_eq(refused(&instance), BERTH_INVALID_PATHNAME);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 	instance.path_encoding = true;
-	cr_assert_eq(refused(&instance), BERTH_INVALID_PATHNAME);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 }
 
 static int write_again(void *context)
@@ -394,15 +396,15 @@ Test(write, bytes_that_are_no_text_are_refused)
 	static const struct dialect_pair pairs[] = { { "k", "\xff" } };
 	struct dialect_instance instance = instance_of(DIALECT_CURATOR);
 	instance.endpoint.host = "\xff";
-	cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	instance = instance_of(DIALECT_SPRING);
 	instance.pairs = pairs;
 	instance.pair_count = 1;
-	cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 	instance = instance_of(DIALECT_NERVE);
 	instance.path_encoding = true;
 	instance.endpoint.host = "\xff";
-	cr_assert_eq(refused(&instance), BERTH_INVALID_RECORD);
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
 }
 
 static bool same(enum dialect_type type, const char *a, const char *b)
@@ -414,18 +416,18 @@ Test(write, an_instance_is_known_by_where_it_is)
 {
 	const char *one = "{\"host\":\"h\",\"port\":1,\"weight\":1}";
 	cr_assert(same(DIALECT_NERVE, one, "{\"host\":\"h\",\"port\":1}"));
-	cr_assert_not(same(DIALECT_NERVE, one, "{\"host\":\"h\",\"port\":2}"));
-	cr_assert_not(same(DIALECT_NERVE, one, "nonsense"));
-	cr_assert_not(same(DIALECT_REGISTRAR, "{}", "{}"));
+	cr_assert(not(same(DIALECT_NERVE, one, "{\"host\":\"h\",\"port\":2}")));
+	cr_assert(not(same(DIALECT_NERVE, one, "nonsense")));
+	cr_assert(not(same(DIALECT_REGISTRAR, "{}", "{}")));
 	cr_assert(same(DIALECT_REGISTRAR, "{\"type\":\"service\",\"service\":{}}",
 		"{\"type\":\"service\",\"service\":{\"ttl\":1}}"));
-	cr_assert_not(same(DIALECT_REGISTRAR, "{\"type\":\"service\"}",
-		"{\"type\":\"service\",\"service\":{}}"));
+	cr_assert(not(same(DIALECT_REGISTRAR, "{\"type\":\"service\"}",
+		"{\"type\":\"service\",\"service\":{}}")));
 	cr_assert(same(DIALECT_CURATOR, "{\"address\":\"h\",\"port\":1,\"id\":\"a\"}",
 		"{\"address\":\"h\",\"port\":1}"));
-	cr_assert_not(same(DIALECT_SPRING, "{\"address\":\"h\",\"port\":1}",
-		"{\"address\":\"h\",\"port\":2}"));
-	cr_assert_not(same(DIALECT_MESOS, one, one));
+	cr_assert(not(same(DIALECT_SPRING, "{\"address\":\"h\",\"port\":1}",
+		"{\"address\":\"h\",\"port\":2}")));
+	cr_assert(not(same(DIALECT_MESOS, one, one)));
 }
 
 #define OF_ID(rest) "{\"type\":\"JSONServiceRecord\"" rest "}"
@@ -434,8 +436,8 @@ Test(write, a_record_is_known_by_its_id)
 {
 	const char *one = OF_ID(",\"yarn:id\":\"a\",\"description\":\"x\"");
 	cr_assert(same(DIALECT_YARN, one, OF_ID(",\"yarn:id\":\"a\"")));
-	cr_assert_not(same(DIALECT_YARN, one, OF_ID(",\"yarn:id\":\"b\"")));
-	cr_assert_not(same(DIALECT_YARN, one, "nonsense"));
-	cr_assert_not(same(DIALECT_YARN, "nonsense", one));
-	cr_assert_not(same(DIALECT_YARN, OF_ID(""), OF_ID("")));
+	cr_assert(not(same(DIALECT_YARN, one, OF_ID(",\"yarn:id\":\"b\""))));
+	cr_assert(not(same(DIALECT_YARN, one, "nonsense")));
+	cr_assert(not(same(DIALECT_YARN, "nonsense", one)));
+	cr_assert(not(same(DIALECT_YARN, OF_ID(""), OF_ID(""))));
 }

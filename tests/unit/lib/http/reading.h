@@ -2,8 +2,9 @@
 #ifndef TESTS_UNIT_LIB_HTTP_READING_H
 #define TESTS_UNIT_LIB_HTTP_READING_H
 
+#include <criterion/criterion.h>
+
 #include "lib/http/reader.h"
-#include "tests/support/test.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n"
 #define POST "POST /x HTTP/1.1\r\nHost: a\r\n"

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -5,7 +6,6 @@
 
 #include "lib/base/array.h"
 #include "lib/http/field.h"
-#include "tests/support/test.h"
 
 Test(http_field, accept_chooses_a_media_type)
 {

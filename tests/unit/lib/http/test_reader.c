@@ -1,9 +1,9 @@
 /* Messages: which ones are read, and which are refused. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/unit/lib/http/reading.h"
 
 struct reading {

@@ -1,11 +1,11 @@
 /* The bounds of what a reader keeps of a message, and what it does without memory. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 #include "tests/unit/lib/http/reading.h"
 
 static int events_of_filled(const char *begin, size_t fill, const char *end, enum http_kind kind)

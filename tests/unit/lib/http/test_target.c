@@ -1,9 +1,9 @@
+#include <criterion/criterion.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/http/target.h"
-#include "tests/support/test.h"
 
 /* Bytes are looked at in groups: each byte at each place of a group, and behind the last one. */
 Test(http_target, is_visible_at_every_place)

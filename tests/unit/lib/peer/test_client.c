@@ -4,8 +4,8 @@
  */
 #include "lib/base/array.h"
 #include "lib/peer/client.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

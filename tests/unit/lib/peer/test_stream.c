@@ -1,8 +1,8 @@
 /* One event stream from an agent, which the test is: it connects, flows, breaks and comes back. */
 #include "lib/base/array.h"
 #include "lib/peer/stream.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "lib/base/array.h"
 #include "lib/program/memory.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
 #include <malloc.h>
@@ -13,7 +14,6 @@
 
 #include "lib/base/buffer.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 enum { GOES_ON = 9 };
 

@@ -2,11 +2,11 @@
 #ifndef TESTS_UNIT_LIB_RECORD_RECORD_TEXT_H
 #define TESTS_UNIT_LIB_RECORD_RECORD_TEXT_H
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/record/record.h"
-#include "tests/support/test.h"
 
 #define HEAD "{\"type\":\"JSONServiceRecord\","
 #define ENDPOINT_HEAD "{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":\"REST\",\"addresses\":"

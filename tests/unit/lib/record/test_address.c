@@ -1,3 +1,5 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/base/quote.h"
 #include "lib/record/record.h"
-#include "tests/support/test.h"
 
 static char *text_of(const char *type, const json_t *address)
 {

@@ -1,4 +1,5 @@
 /* The rules for writing: every limit, exactly, and the rules that reading does not have. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/record/record.h"
-#include "tests/support/test.h"
 
 TestSuite(record_check);
 

@@ -1,11 +1,11 @@
 /* Records when memory is short: whole, or an error. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/limits.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 #include "tests/unit/lib/record/record_text.h"
 
 TestSuite(record);

@@ -1,4 +1,6 @@
 /* Records that are read: what Hadoop and others have written, and hostile bytes. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +8,6 @@
 #include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
-#include "tests/support/test.h"
 #include "tests/unit/lib/record/record_text.h"
 
 TestSuite(record);

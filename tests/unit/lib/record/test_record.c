@@ -1,9 +1,9 @@
 /* Records that are built, written and looked at. test_check.c tests the rules for writing. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/test.h"
 #include "tests/unit/lib/record/record_text.h"
 
 TestSuite(record);

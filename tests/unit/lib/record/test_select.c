@@ -1,9 +1,9 @@
 /* Which records a selection by attributes means. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/record/select.h"
-#include "tests/support/test.h"
 
 TestSuite(select);
 

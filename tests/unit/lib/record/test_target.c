@@ -1,10 +1,10 @@
 /* Hosts and ports of addresses. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/record/target.h"
-#include "tests/support/test.h"
 
 TestSuite(record_target);
 

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "lib/registry/digest.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static struct registry_options secure_options(void)
 {

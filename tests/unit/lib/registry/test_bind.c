@@ -2,6 +2,7 @@
  * mknode and bind on a registry in memory: what other clients do between two steps, what the
  * registry refuses at each of them, and what happens without memory. tests/registry has the rest.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,6 @@
 #include "tests/support/failing.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
-#include "tests/support/test.h"
 
 static struct registry *open_with(const struct registry_options *options)
 {

@@ -1,11 +1,11 @@
 /* The options of a registry: what missing ones are, and which one is at fault. */
+#include <criterion/criterion.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/internal.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 /* ---- completion ---- */
 

@@ -1,4 +1,5 @@
 /* The criteria of searches, and the lists of their matches. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 #include "lib/base/array.h"
 #include "lib/registry/search.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\"}"
 

@@ -1,3 +1,4 @@
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include "lib/base/limits.h"
 #include "lib/registry/url.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static void check_display(const char *text, const char *expected)
 {

@@ -2,11 +2,11 @@
 #include "lib/base/array.h"
 #include "lib/registry/value.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/registry/internal.h"
-#include "tests/support/test.h"
 
 static const struct registry_value *data_value(int code, const char *why, const char *data)
 {

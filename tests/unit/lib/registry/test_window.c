@@ -1,7 +1,7 @@
+#include <criterion/criterion.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/window.h"
-#include "tests/support/test.h"
 
 enum { START_MS = 1000000 };
 

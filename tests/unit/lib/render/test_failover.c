@@ -1,9 +1,9 @@
 /* Which of several paths are in use, and when they go out again. */
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/render/failover.h"
-#include "tests/support/test.h"
 
 TestSuite(failover);
 

@@ -1,11 +1,11 @@
 /* Every format, with the endpoints of one record. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/render/locality.h"
 #include "lib/render/render.h"
-#include "tests/support/test.h"
 
 TestSuite(render_formats);
 

@@ -2,11 +2,11 @@
 #include "lib/base/array.h"
 #include "lib/render/host.h"
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/render/render.h"
-#include "tests/support/test.h"
 
 TestSuite(render_host);
 

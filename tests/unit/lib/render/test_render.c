@@ -1,11 +1,11 @@
 /* One picture in every format. */
+#include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/render/render.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 TestSuite(render);
 

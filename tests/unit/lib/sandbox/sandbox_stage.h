@@ -5,8 +5,9 @@
 #ifndef TESTS_UNIT_LIB_SANDBOX_SANDBOX_STAGE_H
 #define TESTS_UNIT_LIB_SANDBOX_SANDBOX_STAGE_H
 
+#include <criterion/criterion.h>
+
 #include "lib/sandbox/sandbox.h"
-#include "tests/support/test.h"
 
 #ifdef BERTH_SANDBOX
 

@@ -2,6 +2,7 @@
 #include "lib/base/array.h"
 #include "lib/shared/fetch.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include "lib/base/clock.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 enum { SIZE = 64 * 1024, PATIENCE_MS = 10000 };
 

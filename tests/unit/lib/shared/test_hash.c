@@ -4,7 +4,8 @@
  */
 #include "lib/base/array.h"
 #include "lib/shared/hash.h"
-#include "tests/support/test.h"
+
+#include <criterion/criterion.h>
 
 Test(shared_hash, is_siphash_1_3)
 {

@@ -1,8 +1,8 @@
 /* The reader: answers that it finds, reasons to ask the socket, and files that it refuses. */
 #include "lib/base/array.h"
 #include "lib/shared/read.h"
-#include "tests/support/test.h"
 
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

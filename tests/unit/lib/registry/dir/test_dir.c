@@ -2,6 +2,7 @@
  * The dir: backend under a clock of the test: its state, its timers, the queue of its tasks, and
  * the nodes that it inherits.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 enum { NEVER_MS = 1 << 30 };
 

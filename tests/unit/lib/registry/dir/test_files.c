@@ -1,4 +1,5 @@
 /* How the dir: backend opens files, and what it makes: flags and modes. */
+#include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -11,7 +12,6 @@
 
 #include "lib/base/array.h"
 #include "tests/support/dir_client.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client client;

@@ -1,4 +1,5 @@
 /* The tree of marks: children in order, paths, and marks that nothing needs. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/registry/dir/mark.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static struct dir_mark *root;
 

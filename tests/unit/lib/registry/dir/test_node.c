@@ -1,4 +1,5 @@
 /* Nodes on disk, as readers find them: kinds, stat, records, children; and calls that fail. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 enum { LONGEST = LIMIT_RECORD_BYTES, SCANNED = 1024 * 1024 };
 

@@ -1,4 +1,5 @@
 /* A reader whose node another process swaps or removes between the opening and the reading. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -11,7 +12,6 @@
 #include "lib/registry/dir/task.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_client writer;

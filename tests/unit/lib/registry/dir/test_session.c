@@ -1,4 +1,5 @@
 /* The nodes that a process owns: which they are, how they end, and how a successor takes them. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static char root[SCRATCH_PATH];
 static int root_fd;

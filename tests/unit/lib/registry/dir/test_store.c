@@ -1,4 +1,5 @@
 /* Nodes written to disk: the result, the rest in the work directory, failing calls. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_store store;

@@ -1,4 +1,5 @@
 /* The operations of a dir: backend, each carried out at once, and what they leave on the disk. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -12,7 +13,6 @@
 #include "lib/registry/dir/task.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static struct dir_context context;

@@ -1,4 +1,5 @@
 /* Watches on directories that the test changes by hand, under a clock of the test. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #include "lib/registry/dir/watch.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 static char root[512];
 static int root_fd;

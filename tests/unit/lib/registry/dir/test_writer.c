@@ -1,4 +1,5 @@
 /* The dir: backend whose children do what waits for the disk, on a disk that the test stops. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +17,6 @@
 #include "lib/registry/backend.h"
 #include "lib/registry/dir/store.h"
 #include "tests/support/dir_client.h"
-#include "tests/support/test.h"
 
 enum { PATIENT_MS = 60000, TASK_MS = 60000 };
 

@@ -5,6 +5,8 @@
 #ifndef TESTS_UNIT_LIB_REGISTRY_HOST_STAGE_H
 #define TESTS_UNIT_LIB_REGISTRY_HOST_STAGE_H
 
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,6 @@
 #include "lib/registry/registry.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static struct {
 	char folder[SCRATCH_PATH];

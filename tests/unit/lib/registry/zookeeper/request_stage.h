@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_LIB_REGISTRY_ZOOKEEPER_REQUEST_STAGE_H
 #define TESTS_UNIT_LIB_REGISTRY_ZOOKEEPER_REQUEST_STAGE_H
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 #include "lib/base/limits.h"
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 
 enum { PASSED_ON = 10, SILENT = 11, ENDED = 1, TAG = 77, CALL_BYTES = 16 * 1024 };
 

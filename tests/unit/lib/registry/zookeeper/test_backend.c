@@ -1,4 +1,5 @@
 /* The worker's life: started, listened to, replaced, closed; and what the backend's options say. */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)

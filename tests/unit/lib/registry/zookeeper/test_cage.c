@@ -3,6 +3,7 @@
  * The abilities of a process in the worker's cage. A child of its own tries each deed and reports
  * by its exit status.
  */
+#include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@
 #include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "tests/support/deeds.h"
-#include "tests/support/test.h"
 
 #ifdef BERTH_SANDBOX
 

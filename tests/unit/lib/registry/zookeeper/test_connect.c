@@ -1,11 +1,11 @@
 /* The start of the client library, whose functions are here. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker/worker.h"
-#include "tests/support/test.h"
 
 static char started[512]; /* in words */
 static int resolution_delay_ms;

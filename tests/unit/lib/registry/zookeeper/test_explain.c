@@ -1,9 +1,9 @@
 /* LINK: lib/registry/zookeeper/worker/explain.o */
 /* Lines as the client library writes them: Debian's 3.8.0, and 3.9.5 built with TLS. */
+#include <criterion/criterion.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/zookeeper/worker/explain.h"
-#include "tests/support/test.h"
 
 #define HEAD "2026-11-23 19:06:16,545:20365(0x7f):ZOO_ERROR@"
 #define SOCKET HEAD "handle_socket_error_msg@2043: Socket 127.0.0.1:2281 zk retcode="

@@ -1,8 +1,8 @@
+#include <criterion/criterion.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/zookeeper/frame.h"
-#include "tests/support/test.h"
 
 static struct buffer out;
 

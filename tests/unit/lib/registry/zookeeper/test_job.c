@@ -1,4 +1,5 @@
 /* Tasks, from the request that does them to the answer that the core gets. */
+#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
-#include "tests/support/test.h"
 #include "tests/support/zk_task.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)

@@ -1,8 +1,8 @@
 /* Tasks that find no root, or that the server does not permit. */
+#include <criterion/criterion.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/test.h"
 #include "tests/support/zk_task.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)

@@ -2,6 +2,7 @@
  * The ZooKeeper backend without memory, and with system calls that fail: nothing is half done, and
  * no answer is cut.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "lib/registry/internal.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
-#include "tests/support/test.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)

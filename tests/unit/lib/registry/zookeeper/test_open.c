@@ -1,4 +1,5 @@
 /* The options of a ZooKeeper backend and its session object, without a worker. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include "lib/registry/zookeeper/zookeeper.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 static struct registry_zk zk;
 

@@ -1,10 +1,10 @@
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/berth_error.h"
 #include "lib/registry/zookeeper/zookeeper.h"
-#include "tests/support/test.h"
 
 /* A write lost its answer; these are the states in which its node may be found afterwards. */
 

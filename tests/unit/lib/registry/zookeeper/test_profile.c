@@ -1,10 +1,10 @@
 /* LINK: lib/registry/zookeeper/worker/cage.o */
 /* The cage's bars: servers' ports and certificate files. sandbox_enter() is the test's. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/registry/zookeeper/worker/cage.h"
-#include "tests/support/test.h"
 
 enum { PATH_BYTES = 4096, PORTS_MAX = 64 };
 

@@ -1,7 +1,8 @@
 /* The quota of a worker, and its replacement when it sends more. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <string.h>
 
-#include "tests/support/test.h"
 #include "tests/support/zk_stage.h"
 
 enum { AT_ONCE = 200, A_SECOND = 100 };
@@ -24,12 +25,12 @@ Test(zk_quota, is_what_was_asked_for_and_a_little_more)
 {
 	struct registry_zk_quota quota;
 	registry_zk_quota_begin(&quota, 1000);
-	cr_expect_eq(take_all(&quota, 1000), AT_ONCE);
+	cr_expect(eq(uint, take_all(&quota, 1000), AT_ONCE));
 	registry_zk_quota_ask(&quota);
 	registry_zk_quota_ask(&quota);
-	cr_expect_eq(take_all(&quota, 1000), 4U, "a result and an event each");
-	cr_expect_eq(take_all(&quota, 2000), A_SECOND);
-	cr_expect_eq(take_all(&quota, 1000000), AT_ONCE, "silence earns no flood");
+	cr_expect(eq(uint, take_all(&quota, 1000), 4U), "a result and an event each");
+	cr_expect(eq(uint, take_all(&quota, 2000), A_SECOND));
+	cr_expect(eq(uint, take_all(&quota, 1000000), AT_ONCE), "silence earns no flood");
 }
 
 Test(zk_quota, is_earned_in_parts_of_a_frame)
@@ -37,11 +38,11 @@ Test(zk_quota, is_earned_in_parts_of_a_frame)
 	struct registry_zk_quota quota;
 	unsigned taken = 0;
 	registry_zk_quota_begin(&quota, 1000);
-	cr_expect_eq(take_all(&quota, 1000), AT_ONCE);
+	cr_expect(eq(uint, take_all(&quota, 1000), AT_ONCE));
 	for (int64_t now_ms = 1005; now_ms <= 2000; now_ms += 5) {
 		taken += take_all(&quota, now_ms);
 	}
-	cr_expect_eq(taken, A_SECOND);
+	cr_expect(eq(uint, taken, A_SECOND));
 }
 
 Test(zk_quota, of_watches_is_kept_until_they_fire)
@@ -51,7 +52,7 @@ Test(zk_quota, of_watches_is_kept_until_they_fire)
 	for (int i = 0; i < 1000; i++) {
 		registry_zk_quota_ask(&quota);
 	}
-	cr_expect_eq(take_all(&quota, 3600000), AT_ONCE + 2000U);
+	cr_expect(eq(uint, take_all(&quota, 3600000), AT_ONCE + 2000U));
 }
 
 Test(zk_quota, of_lines_in_the_log_is_twenty_a_second)
@@ -62,12 +63,12 @@ Test(zk_quota, of_lines_in_the_log_is_twenty_a_second)
 		for (int i = 0; i < 25; i++) {
 			zk_stage.log[0] = '\0';
 			zk_stage_log(ZK_LOG_DETAIL, "words");
-			cr_expect_str_eq(zk_stage.log,
+			cr_expect(eq(str, zk_stage.log,
 				(char *)(uintptr_t)(i < 20 ? "debug: ZooKeeper: words\n"
 						: i == 20
 						? "debug: more lines of the ZooKeeper worker in "
 						  "this second are left out\n"
-						: ""));
+						: "")));
 		}
 		zk_stage_pass_ms(1000);
 	}
@@ -79,10 +80,12 @@ Test(zk_quota, is_new_with_each_worker)
 	for (unsigned i = 0; i < 3 * AT_ONCE && zk_stage.workers == 1; i++) {
 		zk_stage_log(ZK_LOG_DETAIL, "words");
 	}
-	cr_expect_not_null(
-		strstr(zk_stage.log, "sends more than it was asked for; starting another worker"),
+	cr_expect(ne(ptr,
+			  strstr(zk_stage.log,
+				  "sends more than it was asked for; starting another worker"),
+			  NULL),
 		"%s", zk_stage.log);
 	zk_stage_pass_ms(1000);
 	zk_stage_connect();
-	cr_expect_eq(zk_stage.workers, 2U);
+	cr_expect(eq(uint, zk_stage.workers, 2U));
 }

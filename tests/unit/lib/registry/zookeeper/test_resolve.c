@@ -1,5 +1,6 @@
 /* From the names of servers to addresses, with a name server that says what a test wants. */
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 #include <sys/random.h>
 
 #include "lib/registry/zookeeper/worker/worker.h"
-#include "tests/support/test.h"
 
 /* ---- in place of libc's ---- */
 

@@ -1,4 +1,5 @@
 /* Frames to the agent: whole, from any thread, and not for ever. */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include "lib/registry/zookeeper/worker/worker.h"
-#include "tests/support/test.h"
 
 enum { CAME_BACK = 10, LARGE_BYTES = 4 * 1024 * 1024, FRAMES = 200 };
 

@@ -1,38 +1,39 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/zookeeper/zookeeper.h"
-#include "tests/support/test.h"
 
 static char *list(const char *addresses)
 {
 	char *copy = strdup(addresses);
-	cr_assert_not_null(copy);
+	cr_assert(ne(ptr, copy, NULL));
 	return copy;
 }
 
 static void assert_list(char *addresses, const char *wanted)
 {
-	cr_assert_str_eq(addresses, (char *)wanted);
+	cr_assert(eq(str, addresses, (char *)wanted));
 	free(addresses);
 }
 
 Test(zk_servers, are_counted)
 {
-	cr_assert_eq(registry_zk_servers_count(NULL), 0);
-	cr_assert_eq(registry_zk_servers_count(""), 0);
-	cr_assert_eq(registry_zk_servers_count("::1:2181"), 1);
-	cr_assert_eq(registry_zk_servers_count("127.0.0.1:1,::1:2,127.0.0.1:3"), 3);
+	cr_assert(eq(sz, registry_zk_servers_count(NULL), 0));
+	cr_assert(eq(sz, registry_zk_servers_count(""), 0));
+	cr_assert(eq(sz, registry_zk_servers_count("::1:2181"), 1));
+	cr_assert(eq(sz, registry_zk_servers_count("127.0.0.1:1,::1:2,127.0.0.1:3"), 3));
 }
 
 Test(zk_servers, each_is_the_first_once_in_a_pass)
 {
 	char *addresses = list("a:1,b:22,c:333");
 	registry_zk_servers_rotate(&addresses);
-	cr_assert_str_eq(addresses, "b:22,c:333,a:1");
+	cr_assert(eq(str, addresses, "b:22,c:333,a:1"));
 	registry_zk_servers_rotate(&addresses);
-	cr_assert_str_eq(addresses, "c:333,a:1,b:22");
+	cr_assert(eq(str, addresses, "c:333,a:1,b:22"));
 	registry_zk_servers_rotate(&addresses);
 	assert_list(addresses, "a:1,b:22,c:333");
 }
@@ -42,7 +43,7 @@ Test(zk_servers, one_or_none_has_no_order)
 	char *addresses = NULL;
 	registry_zk_servers_rotate(&addresses);
 	registry_zk_servers_put_last(&addresses, "a:1");
-	cr_assert_null(addresses);
+	cr_assert(eq(ptr, addresses, NULL));
 	addresses = list("a:1");
 	registry_zk_servers_rotate(&addresses);
 	registry_zk_servers_put_last(&addresses, "a:1");
@@ -93,6 +94,6 @@ Test(zk_servers, a_pass_takes_half_the_timeout_and_the_next_ones_longer)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		int64_t ms = registry_zk_try_ms(
 			cases[i].timeout_ms, cases[i].count, cases[i].tries);
-		cr_expect_eq(ms, cases[i].wanted_ms, "case %zu", i);
+		cr_expect(eq(i64, ms, cases[i].wanted_ms), "case %zu", i);
 	}
 }

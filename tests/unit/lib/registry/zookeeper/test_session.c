@@ -1,4 +1,5 @@
 /* The state of the session, as the worker's reports and the passing of time make it. */
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include <unistd.h>
 
 #include "lib/base/array.h"
-#include "tests/support/test.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)

@@ -2,6 +2,7 @@
  * The worker's process: its program, its greeting, its queue, and its end. No program is started: a
  * fork of the test plays it.
  */
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +21,6 @@
 #include "lib/registry/zookeeper/worker_process.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
-#include "tests/support/test.h"
 
 #define INSTALLED BERTH_LIBEXECDIR "/berth-zookeeper"
 
@@ -33,7 +33,7 @@ static int descriptors;
 
 /* ---- what the kernel and libc say ---- */
 
-static bool begun;             /* before, the runner may ask for its own program */
+static bool begun;             /* before, Criterion asks for its own program */
 static char own_program[8192]; /* as /proc/self/exe has it; "": unknown */
 
 ssize_t readlink(const char *restrict path, char *restrict out, size_t size)

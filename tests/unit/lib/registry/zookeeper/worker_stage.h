@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_LIB_REGISTRY_ZOOKEEPER_WORKER_STAGE_H
 #define TESTS_UNIT_LIB_REGISTRY_ZOOKEEPER_WORKER_STAGE_H
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +23,6 @@
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/test.h"
 
 enum { WORKER_FD = 10, OTHER_FD = 5, LATE_FD = 12, PAUSE_MS = 3000, MOST_PAUSES = 64 };
 
