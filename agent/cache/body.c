@@ -31,13 +31,8 @@ void cache_write_list(const struct cache_entry *children, struct buffer *out)
 static const unsigned *tier_of(
 	const struct record *record, const struct cache_filter *filter, unsigned *room)
 {
-	*room = filter->near ? render_tier(filter->rank, render_zone(record), filter->near) : 0;
+	*room = filter->near ? render_tier(0, render_zone(record), filter->near) : 0;
 	return filter->near ? room : NULL;
-}
-
-static void note_serving(struct cache_build *build, size_t start, const struct record *record)
-{
-	build->serving = build->serving || (build->out.len > start && render_weight(record) > 0);
 }
 
 static void note_part(struct cache_build *build, size_t start, const unsigned *tier)
@@ -87,7 +82,6 @@ static void write_members(struct cache_entry *data, const struct cache_filter *f
 		.compact = true };
 	struct err ignored = ERR_INIT; /* the buffer has failed, too: seen at the end */
 	(void)!render_write_items(&build->out, &picture, &options, &build->items, &ignored);
-	note_serving(build, start, record);
 	note_part(build, start, tier);
 	record_free(record);
 }

@@ -22,7 +22,6 @@ struct cache_build {
 	struct answer *answer;
 	struct buffer out;
 	size_t items; /* of CACHE_TARGETS */
-	bool serving; /* as in struct cache_answer */
 	struct cache_part *parts;
 	size_t part_count;
 	struct cache_need need;

@@ -170,7 +170,6 @@ struct cache_answer {
 	char etag[CACHE_ETAG_BYTES];
 	int64_t true_at_ms; /* monotonic; for an answer that is not live */
 	bool live;          /* made of live entries; see cache_answer_confirmed() */
-	bool serving;       /* of ENDPOINTS and TARGETS: a member is in it whose weight is not 0 */
 	struct err *err;    /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
 	const struct registry_value *value; /* of RESOLVE and LIST, what the body shows; or NULL */
 	void *rendering;                    /* the front end's, and so is its age */

@@ -19,7 +19,7 @@ bool cache_filter_same(const struct cache_filter *a, const struct cache_filter *
 		same_text(a->protocol, b->protocol) && same_text(a->api, b->api) &&
 		same_text(a->type, b->type) && same_text(a->id, b->id) &&
 		same_text(a->persistence, b->persistence) && same_text(a->near, b->near) &&
-		same_text(a->attributes, b->attributes) && a->rank == b->rank;
+		same_text(a->attributes, b->attributes);
 }
 
 /* Copies the texts to `room`, unless it is NULL; their bytes. */

@@ -15,7 +15,6 @@ struct cache_filter {
 	const char *persistence;
 	const char *attributes; /* not RESOLVE, LIST, STAT: see lib/record/select.h */
 	const char *near; /* ENDPOINTS, TARGETS: by nearness to this zone, with tiers; NULL: not */
-	unsigned rank;    /* with near: all of the path is behind that of lower ranks */
 	bool text;        /* lines of text in place of JSON */
 	bool outside;     /* RESOLVE, RECORDS, STAT: records without their internal endpoints */
 };

@@ -222,13 +222,11 @@ static void publish_composite(
 	struct answer *answer, const struct cache_need *need, struct err *found)
 {
 	bool changed = answer->build && answer->build->changed;
-	bool serving = answer->build && answer->build->serving;
 	struct cache_body *body = found->code
 		? NULL
 		: take_text(&answer->build->out, answer->node->path, NULL, found);
 	cache_build_free(answer);
 	cache_answer_publish(answer, body, need, found);
-	answer->public.serving = serving;
 	if (changed) {
 		/* Each part was true when it was written; the next client gets a newer answer. */
 		answer->ready = false;

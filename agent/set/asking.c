@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/clock.h"
 
 /* One answer that is waited for, or has come. */
 struct read {
@@ -130,12 +129,6 @@ void set_asking_init(struct set_asking *asking, struct set_askings *all, int64_t
 	timer_start(&asking->patience, patience_ms);
 }
 
-void set_asking_be_patient(struct set_asking *asking, int64_t patience_ms)
-{
-	asking->late = false;
-	timer_start(&asking->patience, patience_ms);
-}
-
 void set_asking_leave(struct set_asking *asking)
 {
 	if (asking->cache) {
@@ -175,14 +168,6 @@ enum cache_verdict set_asking_read(struct set_asking *asking, struct cache *cach
 		drop(read);
 	}
 	return verdict;
-}
-
-struct cache_answer *set_asking_known(
-	struct set_asking *asking, struct cache *cache, const struct cache_query *query)
-{
-	struct cache_answer *answer = cache_find(cache, query);
-	answer = answer ? answer : find_come(asking, cache, query);
-	return answer ? answer : cache_known(cache, query, clock_monotonic_ms());
 }
 
 bool set_asking_wait(struct set_asking *asking, struct cache *cache, struct err *err)

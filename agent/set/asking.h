@@ -49,8 +49,6 @@ void set_askings_finish(struct set_askings *askings);
 
 void set_asking_init(struct set_asking *asking, struct set_askings *all, int64_t patience_ms,
 	void (*on_again)(void *context), void *context);
-/* From now on it has this much patience. */
-void set_asking_be_patient(struct set_asking *asking, int64_t patience_ms);
 /* Gives up what is being read. Harmless for one that has ended. */
 void set_asking_end(struct set_asking *asking);
 
@@ -61,9 +59,6 @@ void set_asking_end(struct set_asking *asking);
 enum cache_verdict set_asking_read(struct set_asking *asking, struct cache *cache,
 	const struct cache_query *query, struct cache_answer **ret_answer, struct err *err)
 	ERR_REQUIRED(5);
-/* The known answer, without waiting, confirmed or not; or NULL. */
-struct cache_answer *set_asking_known(
-	struct set_asking *asking, struct cache *cache, const struct cache_query *query);
 /* The evaluation ends: the asking waits. False, and err filled: too many wait for this cache. */
 bool set_asking_wait(struct set_asking *asking, struct cache *cache, struct err *err)
 	ERR_REQUIRED(3);

@@ -15,8 +15,7 @@ static const struct cache_filter whole = { .text = true,
 	.type = "t",
 	.id = "i",
 	.persistence = "container",
-	.near = "eu",
-	.rank = 1 };
+	.near = "eu" };
 
 Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 {
@@ -35,7 +34,7 @@ Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 Test(cache_filter, is_another_with_another_text)
 {
 	struct cache_filter others[] = { whole, whole, whole, whole, whole, whole, whole, whole,
-		whole, whole };
+		whole };
 	others[0].text = false;
 	others[1].scope = "external";
 	others[2].protocol = "https";
@@ -44,8 +43,7 @@ Test(cache_filter, is_another_with_another_text)
 	others[5].id = "";
 	others[6].persistence = "contain";
 	others[7].near = "";
-	others[8].rank = 0;
-	others[9].outside = true;
+	others[8].outside = true;
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		cr_expect_not(cache_filter_same(&whole, &others[i]), "%zu", i);
 		cr_expect_not(cache_filter_same(&others[i], &whole), "%zu", i);

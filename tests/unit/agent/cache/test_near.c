@@ -88,13 +88,6 @@ STAGED(endpoints_come_from_the_nearest_to_the_farthest_and_else_in_the_order_of_
 		" other:2 other-too:2");
 }
 
-STAGED(all_of_a_rank_are_behind_those_of_lower_ranks)
-{
-	cr_expect_str_eq(endpoints(stage, &(struct cache_filter){ .near = "eu/a", .rank = 1 }),
-		" zone:3 zone-too:3 region:4 region-too:4 other:4 other-too:4 own:5 own-too:5"
-		" far:5 far-too:5");
-}
-
 STAGED(a_path_without_any_address_has_an_empty_answer)
 {
 	static const struct cache_filter none = { .near = "eu/a", .api = "other" };
