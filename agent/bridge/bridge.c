@@ -40,6 +40,7 @@ struct bridge {
 	enum question question;
 	uint64_t asked; /* the container */
 	struct bridge_publish *publish;
+	json_t *inherited; /* the environment's, until the first comparison */
 	struct bridge_container **containers;
 	size_t count;
 	uint64_t last_id;
@@ -134,11 +135,17 @@ static void remove_at(struct bridge *bridge, size_t at)
 		(--bridge->count - at) * sizeof(*bridge->containers));
 }
 
+static void forget_inherited(struct bridge *bridge)
+{
+	json_decref(bridge->inherited);
+	bridge->inherited = NULL;
+}
+
 static void expect_inherited(const struct bridge *bridge, struct bridge_container *container)
 {
 	const char *path;
 	json_t *owner;
-	json_object_foreach ((json_t *)(uintptr_t)bridge->environment.inherited, path, owner) {
+	json_object_foreach (bridge->inherited, path, owner) {
 		const char *name = json_string_value(owner);
 		if (name && strcmp(name, bridge_container_name(container)) == 0) {
 			bridge_container_expect(container, path);
@@ -408,6 +415,7 @@ static void compare(struct bridge *bridge)
 	if (all && !bridge->compared) {
 		bridge->compared = true;
 		bridge_publish_forsake(bridge->publish, is_spared, bridge);
+		forget_inherited(bridge);
 	}
 }
 
@@ -638,6 +646,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		.context = bridge,
 	};
 	bridge->environment = *environment;
+	bridge->inherited = json_incref((json_t *)(uintptr_t)environment->inherited);
 	bridge->config = config;
 	bridge->containers = allocate_zeroed(MOST_CONTAINERS, sizeof(struct bridge_container *));
 	timer_init(&bridge->due, environment->loop, "containers", on_timer, bridge);
@@ -646,6 +655,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		bridge_destroy(bridge);
 		return err->code;
 	}
+	bridge->environment.inherited = NULL;
 	bridge->environment.sockets = NULL;
 	bridge->environment.socket_count = 0;
 	bridge->environment.owners = NULL;
@@ -669,6 +679,7 @@ void bridge_destroy(struct bridge *bridge)
 		bridge_runtime_destroy(bridge->runtimes[--bridge->runtime_count], false);
 	}
 	free(bridge->runtimes);
+	forget_inherited(bridge);
 	bridge_publish_destroy(bridge->publish);
 	bridge_looker_destroy(bridge->looker);
 	forget_entries(bridge);
