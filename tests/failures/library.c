@@ -322,7 +322,7 @@ struct step {
 #define LOOKUPS                                                                                    \
 	{ "resolve", resolve }, { "list", list }, { "records", records },                          \
 		{ "endpoints", endpoints }, { "stat", stat_node }, { "exists", exists },           \
-		{ "find", find }, { "lookup", keep_lookup }, { "set", keep_set },                  \
+		{ "find", find }, { "lookup", keep_lookup },                                       \
 	{                                                                                          \
 		"watch", watch                                                                     \
 	}
@@ -330,8 +330,8 @@ struct step {
 static const struct step on_registry[] = { { "open", open_handle }, { "mknode", make },
 	{ "bind", bind_record }, { "bind ephemeral", bind_ephemeral }, LOOKUPS,
 	{ "change", watch_change }, { "purge", purge }, { "delete", delete_held }, { NULL, NULL } };
-static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "status", status },
-	{ "name", name }, { "live", live }, { NULL, NULL } };
+static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "set", keep_set },
+	{ "status", status }, { "name", name }, { "live", live }, { NULL, NULL } };
 
 /* ---- one run ---- */
 

@@ -226,7 +226,7 @@ class Outcomes(TlsTest):
         self.assertIn("header fields are longer than 64 KiB",
             agent.check_named("head")["last"]["detail"])
         self.assertIn("body does not match", agent.check_named("body")["last"]["detail"])
-        self.assertEqual(agent.check_named("good")["state"], "up")
+        wait_until(lambda: agent.check_named("good")["state"] == "up", "the good one is up")
 
     def test_no_proxy_of_the_environment_is_asked(self):
         nobody = "http://127.0.0.1:1"

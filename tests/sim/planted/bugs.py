@@ -361,10 +361,8 @@ static enum announce_action decide_down""",
     Bug(
         "the map is not retired when the agent is upgraded",
         "agent/life/upgrade.c",
-        "	agent_cache_close(agent);",
-        "	cache_set_touched(agent->cache, NULL, NULL);\n"
-        "	agent->shared = NULL;\n"
-        "	agent_cache_close(agent);",
+        "	shared_destroy(agent->shared);",
+        "	cache_set_touched(agent->cache, NULL, NULL);",
     ),
     Bug(
         "a block of the map is used again, and the sequence of its slot is as before",
