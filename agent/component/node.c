@@ -29,7 +29,7 @@ static void finish_data(struct announce_data *data)
 
 static bool is_data(const struct announce_data *data, const char *bytes, size_t len)
 {
-	return data->bytes && data->len == len && memcmp(data->bytes, bytes, len) == 0;
+	return data->bytes && bytes && data->len == len && memcmp(data->bytes, bytes, len) == 0;
 }
 
 /* True when they are others than before. */
