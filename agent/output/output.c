@@ -70,7 +70,7 @@ static void take_picture(struct output *output, const struct render_picture *pic
 	}
 }
 
-/* There is no set, or not any more. */
+/* There is no set: it was never known, or it has been refused since. */
 static void take_refusal(struct output *output, const struct err *err)
 {
 	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {

@@ -142,6 +142,10 @@ static int take(struct berth_set *set, int code, const struct berth_answer *answ
 	if (code == BERTH_PATH_NOT_FOUND && *tag) {
 		code = 0;
 		err_clear(err);
+	} else if (code == BERTH_PATH_NOT_FOUND) {
+		err_clear(err);
+		code = err_set(err, BERTH_FAILED,
+			"the agent is older than this program: it has no /v1/set");
 	} else if (code == 0 && !same) {
 		content.json = json_read(answer->json, answer->len, 0, NULL);
 		code = read_content(&content, err);

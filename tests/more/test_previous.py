@@ -349,6 +349,10 @@ class From020(Previous):
             if xds_of is BUILD:
                 self.assertNotEqual(result.returncode, 0)
                 self.assertRegex(result.stderr, "older")
+                result = subprocess.run([BUILD / "berth", "--socket", agent.socket, "pick",
+                    "prod.web.joe"], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("the agent is older than this program", result.stderr)
             else:
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn("10.0.0.1", result.stdout)
