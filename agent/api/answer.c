@@ -93,6 +93,20 @@ void api_answer_text(
 	http_response_free(response);
 }
 
+void api_write_filter(struct buffer *out, const char *attributes)
+{
+	for (const char *at = attributes; *at;) {
+		size_t len = strcspn(at, "\n");
+		buffer_append_text(out, at > attributes ? "&attribute." : "attribute.");
+		for (size_t i = 0; i < len; i++) {
+			unsigned char c = (unsigned char)at[i];
+			bool plain = isalnum(c) || strchr("=-._:/", c);
+			buffer_printf(out, plain ? "%c" : "%%%02X", c);
+		}
+		at += len + (at[len] == '\n');
+	}
+}
+
 void api_say_filter(struct http_response *response, const char *attributes)
 {
 	struct buffer out;
@@ -100,16 +114,7 @@ void api_say_filter(struct http_response *response, const char *attributes)
 		return;
 	}
 	buffer_init(&out, SIZE_MAX);
-	for (const char *at = attributes; *at;) {
-		size_t len = strcspn(at, "\n");
-		buffer_append_text(&out, out.len > 0 ? "&attribute." : "attribute.");
-		for (size_t i = 0; i < len; i++) {
-			unsigned char c = (unsigned char)at[i];
-			bool plain = isalnum(c) || strchr("=-._:/", c);
-			buffer_printf(&out, plain ? "%c" : "%%%02X", c);
-		}
-		at += len + (at[len] == '\n');
-	}
+	api_write_filter(&out, attributes);
 	http_response_header(response, "X-Filter", buffer_text(&out));
 	buffer_finish(&out);
 }

@@ -44,7 +44,7 @@ static const struct route {
 		"&scope= &attribute.X= &near= &min= &failover= &hold=" },
 	{ "/v1/shared", NULL, 1u << HTTP_GET, api_shared,
 		"a memory file with the answers to look-ups, as a descriptor" },
-	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
+	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes &attribute.X=" },
 	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
 	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
 	{ "/v1/agent/history", NULL, READ, api_agent_history,
@@ -226,7 +226,7 @@ static bool came_by_own_name(const struct api *api, const struct http_request *r
 static bool overlooks_attributes(const struct route *route, const struct http_request *request)
 {
 	static api_handler *const filtered[] = { api_records, api_endpoints, api_targets, api_find,
-		api_names, api_set };
+		api_names, api_set, api_watch };
 	bool overlooks = strncmp(request->query, "attribute.", 10) == 0 ||
 		strstr(request->query, "&attribute.");
 	for (size_t i = 0; i < ARRAY_LEN(filtered); i++) {

@@ -33,7 +33,8 @@ const char *api_attributes(
 			err_set(err, BERTH_FAILED,
 				"query parameter attribute.…: not text of at most %d bytes",
 				SELECT_VALUE_BYTES - 1);
-		} else if (select_add(out, name + strlen(prefix), value, err)) {
+		} else if (config_verify_selected_name(name + strlen(prefix), err) ||
+			select_add(out, name + strlen(prefix), value, err)) {
 			err_wrap(err, "query parameter");
 		}
 		at += len;

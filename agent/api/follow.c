@@ -599,7 +599,7 @@ void api_follow(struct api *api, struct http_request *request, const char *rest)
 	list_append(&api->follows, &follow->link);
 	timer_init(&follow->heartbeat, api->loop, "heartbeat of a container", on_heartbeat, follow);
 	timer_start(&follow->heartbeat, api->options.heartbeat_interval_ms);
-	http_stream(request, "application/recordio", &callbacks);
+	http_stream(request, "application/recordio", "", &callbacks);
 	subscribe(follow);
 }
 

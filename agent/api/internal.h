@@ -87,6 +87,12 @@ void api_answer_text(
 void api_ask_further(
 	struct api *api, struct http_request *request, const struct cache_query *query);
 
+/* attribute.NAME=VALUE, with & between several. */
+void api_write_filter(struct buffer *out, const char *attributes);
+/* The stream of the records with these attributes at a path, or also below it: sets.c. */
+void api_watch_records(struct api *api, struct http_request *request, const char *path,
+	bool recursive, const char *attributes);
+
 /* The answer says by which attributes it is filtered, so that a client sees that they count. */
 void api_say_filter(struct http_response *response, const char *attributes);
 

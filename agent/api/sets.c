@@ -1,6 +1,6 @@
 /*
  * GET /v1/set/{path or name}: who serves something, once, as a long poll, or as a stream. Other
- * look-ups that take more than one path are forms of the same.
+ * look-ups that take more than one path are forms of the same; so is a stream of records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "agent/api/resume.h"
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
+#include "agent/cache/written.h"
 #include "agent/config/value.h"
 #include "agent/set/question.h"
 #include "lib/base/clock.h"
@@ -360,12 +361,16 @@ void api_ask_further(struct api *api, struct http_request *request, const struct
 
 /* ---- a stream ---- */
 
-/* Each set is a snapshot, so that a reader that fell behind gets the last one alone. */
+/*
+ * Each set is a snapshot, so that a reader that fell behind gets the last one alone. A stream of
+ * records, GET /v1/watch with attributes, has their paths and content, and the changes of these.
+ */
 struct set_stream {
 	struct api_stream stream; /* first */
 	struct set_user user;
 	struct timer timer; /* of loading */
-	uint64_t version;   /* of the set that was sent, or is about to be */
+	struct set *shown;  /* that was sent, or is about to be; or NULL */
+	bool of_records;
 	bool stale;
 	char *what;
 };
@@ -380,12 +385,75 @@ static const char *name(const struct api_stream *stream)
 	return stream_of(stream)->what;
 }
 
+static void show(struct set_stream *to, struct set *set)
+{
+	set_hold(set);
+	set_release(to->shown);
+	to->shown = set;
+}
+
+static void write_record(const struct set_record *record, struct buffer *out)
+{
+	cache_write_line(record->value->data, record->value->data_len, out);
+}
+
+static void write_records(const struct set *set, struct buffer *out)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		const struct set_record *record = set->members[i].record;
+		buffer_printf(out, "%c\"%s\":", i > 0 ? ',' : '{', record->path);
+		write_record(record, out);
+	}
+	buffer_append_text(out, set->count > 0 ? "}" : "{}");
+}
+
+/* `record`: NULL for one that has gone. */
+static void send_record(
+	struct api_stream *stream, const char *path, const struct set_record *record)
+{
+	struct buffer members;
+	buffer_init(&members, SIZE_MAX);
+	buffer_printf(&members, "\"path\":\"%s\"", path);
+	if (record) {
+		buffer_append_text(&members, ",\"record\":");
+		write_record(record, &members);
+	}
+	api_stream_send(stream, record ? "UPDATED" : "DELETED", buffer_text(&members));
+	buffer_finish(&members);
+}
+
+static const struct set_record *record_at(const struct set *set, size_t index)
+{
+	return index < set->count ? set->members[index].record : NULL;
+}
+
+/* All have one tier, so that both sets are sorted by path. */
+static void send_changes(struct set_stream *to, const struct set *after)
+{
+	const struct set *before = to->shown;
+	for (size_t old = 0, new = 0; old < before->count || new < after->count;) {
+		const struct set_record *was = record_at(before, old);
+		const struct set_record *is = record_at(after, new);
+		int order = !was ? 1 : !is ? -1 : strcmp(was->path, is->path);
+		if (order != 0 || was->hash != is->hash) {
+			send_record(&to->stream, order < 0 ? was->path : is->path,
+				order < 0 ? NULL : is);
+		}
+		old += order <= 0;
+		new += order >= 0;
+	}
+}
+
 static void write_snapshot(struct api_stream *stream, struct buffer *out)
 {
 	const struct set_view view = set_look(&stream_of(stream)->user, SET_AS_KNOWN);
-	const struct set_text *text = set_text(view.set, SET_JSON);
-	stream_of(stream)->version = view.set->version;
-	buffer_append(out, text->text, text->len - 1);
+	show(stream_of(stream), view.set);
+	if (stream_of(stream)->of_records) {
+		write_records(view.set, out);
+	} else {
+		const struct set_text *text = set_text(view.set, SET_JSON);
+		buffer_append(out, text->text, text->len - 1);
+	}
 }
 
 static bool is_stale(const struct api_stream *stream)
@@ -401,6 +469,7 @@ static void on_stream_closed(struct api_stream *stream)
 	set_leave(&to->user);
 	timer_stop(&to->timer);
 	api_stream_finish(stream);
+	set_release(to->shown);
 	free(to->what);
 	free(to);
 }
@@ -420,10 +489,28 @@ static void refuse(struct set_stream *to, const struct err *err)
 	}
 }
 
+static void go_on(struct set_stream *to, const struct set_view *view)
+{
+	char heard[API_STREAM_HEARD_BYTES];
+	bool is_new = view->set->version != to->shown->version;
+	if (is_new && !to->of_records) {
+		api_stream_resync(&to->stream);
+		return;
+	}
+	if (is_new) {
+		send_changes(to, view->set);
+		show(to, view->set);
+	}
+	if ((view->state == SET_STALE) != to->stale) {
+		to->stale = !to->stale;
+		api_stream_send(&to->stream, to->stale ? "STALE" : "FRESH",
+			api_stream_heard(to->stream.cache, heard));
+	}
+}
+
 static void on_stream_news(void *context)
 {
 	struct set_stream *to = context;
-	char heard[API_STREAM_HEARD_BYTES];
 	const struct set_view view = set_look(&to->user, SET_AS_KNOWN);
 	if (view.state == SET_REFUSED) {
 		const struct err err = *view.err;
@@ -432,13 +519,7 @@ static void on_stream_news(void *context)
 		timer_stop(&to->timer);
 		api_stream_begin(&to->stream);
 	} else if (view.set && to->stream.state == API_STREAM_FOLLOWING) {
-		if (view.set->version != to->version) {
-			api_stream_resync(&to->stream);
-		} else if ((view.state == SET_STALE) != to->stale) {
-			to->stale = !to->stale;
-			api_stream_send(&to->stream, to->stale ? "STALE" : "FRESH",
-				api_stream_heard(to->stream.cache, heard));
-		}
+		go_on(to, &view);
 	}
 }
 
@@ -457,8 +538,8 @@ static void on_loading(void *context)
 	refuse(to, &err);
 }
 
-static void open_stream(
-	struct api *api, struct http_request *request, const char *rest, const struct set_key *key)
+static void open_stream(struct api *api, struct http_request *request, const char *rest,
+	const struct set_key *key, bool of_records)
 {
 	struct api_resume_point point;
 	enum api_framing framing;
@@ -473,6 +554,7 @@ static void open_stream(
 	}
 	struct set_stream *to = allocate_zeroed(1, sizeof(*to));
 	to->what = allocate_text(rest);
+	to->of_records = of_records;
 	api_stream_init(&to->stream, &source, api, request, framing);
 	to->stream.resumes = resumes > 0;
 	to->user.on_news = on_stream_news;
@@ -496,8 +578,17 @@ void api_set(struct api *api, struct http_request *request, const char *rest)
 	if (json || text) {
 		ask(api, request, &question.key, json ? SET_JSON : SET_LINES, since_ms(request));
 	} else {
-		open_stream(api, request, rest, &question.key);
+		open_stream(api, request, rest, &question.key, false);
 	}
+}
+
+void api_watch_records(struct api *api, struct http_request *request, const char *path,
+	bool recursive, const char *attributes)
+{
+	const struct set_key key = { .kind = recursive ? SET_OF_TREE : SET_OF_NODE,
+		.what = path,
+		.filter = { .attributes = attributes } };
+	open_stream(api, request, path, &key, true);
 }
 
 void api_set_sets(struct api *api, struct sets *sets)

@@ -341,6 +341,7 @@ static int choose_framing(const char *accept)
 bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing)
 {
 	struct err err = ERR_INIT;
+	char room[SELECT_BYTES];
 	int framing = choose_framing(request->accept);
 	if (framing < 0) {
 		api_not_acceptable(request,
@@ -353,6 +354,7 @@ bool api_stream_admit(struct api *api, struct http_request *request, enum api_fr
 		http_response_header(response, "Content-Type", media_types[framing]);
 		http_response_header(response, "Cache-Control", "no-store");
 		http_response_header(response, "Vary", "Accept");
+		api_say_filter(response, api_attributes(request, room, &err));
 		http_answer(request, 200, response);
 		http_response_free(response);
 		return false;
@@ -388,12 +390,24 @@ static void begin_answer(struct api_stream *stream)
 {
 	struct http_stream_callbacks callbacks = { on_read, on_closed, stream };
 	struct api *api = stream->api;
+	char room[SELECT_BYTES];
+	struct err ignored = ERR_INIT;
+	const char *attributes = api_attributes(stream->request, room, &ignored);
+	struct buffer fields;
 	stream->answered = true;
 	schedule_beat(stream);
 	if (!timer_runs(&api->heartbeat)) {
 		schedule_heartbeat(api);
 	}
-	http_stream(stream->request, media_types[stream->framing], &callbacks);
+	buffer_init(&fields, SIZE_MAX);
+	if (attributes) {
+		buffer_append_text(&fields, "X-Filter: ");
+		api_write_filter(&fields, attributes);
+		buffer_append_text(&fields, "\r\n");
+	}
+	http_stream(
+		stream->request, media_types[stream->framing], buffer_text(&fields), &callbacks);
+	buffer_finish(&fields);
 }
 
 void api_stream_begin(struct api_stream *stream)

@@ -196,10 +196,17 @@ void api_watch(struct api *api, struct http_request *request, const char *rest)
 	int resumes = 0;
 	struct err err = ERR_INIT;
 	enum api_framing framing;
-	if (path_check(path, strlen(path), &err)) {
+	char room[SELECT_BYTES];
+	const char *attributes = api_attributes(request, room, &err);
+	if (err.code) {
+		api_bad_request(request, err.msg);
+	} else if (path_check(path, strlen(path), &err)) {
 		api_problem(request, 0, &err);
-	} else if (read_recursive(request, &recursive, &err) ||
-		(resumes = api_resume_read(api, request, &point, &err)) < 0) {
+	} else if (read_recursive(request, &recursive, &err)) {
+		api_bad_request(request, err.msg);
+	} else if (attributes) {
+		api_watch_records(api, request, path, recursive, attributes);
+	} else if ((resumes = api_resume_read(api, request, &point, &err)) < 0) {
 		api_bad_request(request, err.msg);
 	} else if (api_stream_admit(api, request, &framing) &&
 		(resumes == 0 || !resume(api, request, path, framing, recursive, &point))) {

@@ -302,7 +302,7 @@ void http_refuse(struct connection *connection, int status, const char *detail)
 
 /* ---- streams ---- */
 
-void http_stream(struct http_request *request, const char *content_type,
+void http_stream(struct http_request *request, const char *content_type, const char *fields,
 	const struct http_stream_callbacks *callbacks)
 {
 	struct connection *connection = http_connection_of(request);
@@ -319,8 +319,9 @@ void http_stream(struct http_request *request, const char *content_type,
 	}
 	buffer_append(&connection->out, prefix, write_prefix(connection, 200, prefix));
 	buffer_printf(&connection->out,
-		"Content-Type: %s\r\nCache-Control: no-store\r\nVary: Accept\r\n%s\r\n",
-		content_type, connection->reader.http_1_0 ? "" : "Transfer-Encoding: chunked\r\n");
+		"Content-Type: %s\r\nCache-Control: no-store\r\nVary: Accept\r\n%s%s\r\n",
+		content_type, fields,
+		connection->reader.http_1_0 ? "" : "Transfer-Encoding: chunked\r\n");
 	http_connection_free_request(connection);
 	http_set_lasting(request);
 	http_connection_wake(connection);

@@ -285,8 +285,8 @@ struct http_stream_callbacks {
 	void *context;
 };
 
-/* Answers 200 with a body that has no end. */
-void http_stream(struct http_request *request, const char *content_type,
+/* Answers 200 with a body that has no end. `fields`: more lines of the head, each with its end. */
+void http_stream(struct http_request *request, const char *content_type, const char *fields,
 	const struct http_stream_callbacks *callbacks);
 /* There is something to read. */
 void http_stream_wake(struct http_request *request);

@@ -191,7 +191,9 @@ static bool path_at(const struct set_key *key, unsigned rank, char out[LIMIT_PAT
 	size_t len = strlen(what);
 	bool tree = alone && len >= strlen(all) && strcmp(what + len - strlen(all), all) == 0;
 	len = tree ? len - strlen(all) : *root && strcmp(what, "/") == 0 ? 0 : len;
-	*ret_scope = tree || key->kind == SET_NAMES ? CACHE_TREE : CACHE_CHILDREN_TOO;
+	*ret_scope = tree || key->kind == SET_NAMES || key->kind == SET_OF_TREE ? CACHE_TREE
+		: key->kind == SET_OF_NODE                                      ? CACHE_SELF
+					   : CACHE_CHILDREN_TOO;
 	text_printf(out, LIMIT_PATH_BYTES + 1, "%s%.*s%s", root, (int)len, what,
 		*root || len > 0 ? "" : "/");
 	return strlen(root) + len <= LIMIT_PATH_BYTES;

@@ -43,6 +43,8 @@ enum set_kind {
 	SET_OF_PATH, /* the record at the path, and those of its children */
 	SET_OF_NAME, /* what lib/names/meaning.h says of it */
 	SET_NAMES,   /* no members: the names of all records at and below the path */
+	SET_OF_NODE, /* the record at the path alone */
+	SET_OF_TREE, /* and all below it */
 	/*
 	 * as SET_OF_PATH, or with a trailing / and two asterisks everything below, too; the further
 	 * paths stand for themselves, and are not those that the path lies below

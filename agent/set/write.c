@@ -13,6 +13,8 @@ enum { BODY_BYTES = 256 << 20 };
 static const char *const kinds[] = { [SET_OF_PATH] = "path",
 	[SET_OF_NAME] = "name",
 	[SET_NAMES] = "names",
+	[SET_OF_NODE] = "path",
+	[SET_OF_TREE] = "path",
 	[SET_OF_PLACES] = "path" };
 
 void set_hold(struct set *set)

@@ -80,6 +80,39 @@ class Sets(AgentTest):
         self.assertEqual(answer.status, 404)
         self.assertEqual(self.asked.get(f"/v1/list{WEB}?attribute.track=canary").status, 400)
 
+    def test_a_stream_has_the_records_with_an_attribute_alone(self):
+        target = f"/v1/watch{WEB}?recursive=yes&attribute.track=canary"
+        one = f"/v1/watch{WEB}/c2?attribute.track=canary"
+        with Stream(self.asked.socket, target) as stream, Stream(self.asked.socket, one) as node:
+            self.assertEqual(list(stream.event()["snapshot"]), [f"{WEB}/c2"])
+            self.assertIn("X-Filter: attribute.track=canary", stream.head)
+            self.assertEqual(list(node.event()["snapshot"]), [f"{WEB}/c2"])
+            self.put_member(f"{WEB}/c3", 9)  # means nothing to either
+            self.put_member(f"{WEB}/c1", 1, track="canary")
+            event = stream.event()
+            self.assertEqual((event["type"], event["path"], event["record"]["track"]),
+                ("UPDATED", f"{WEB}/c1", "canary"))
+            self.put_member(f"{WEB}/c2", 2, track="stable")
+            for follower in (stream, node):
+                event = follower.event()
+                self.assertEqual((event["type"], event["path"]), ("DELETED", f"{WEB}/c2"))
+            self.server.pause()
+            self.assertEqual(stream.event()["type"], "STALE")
+            self.server.resume()
+            self.assertEqual(stream.event()["type"], "FRESH")
+        with Stream(self.asked.socket, f"{target}&after=1-1-1") as stream:
+            event = stream.event()
+            self.assertEqual((event["type"], list(event["snapshot"])), ("RESYNC", [f"{WEB}/c1"]))
+
+    def test_an_attribute_that_there_cannot_be_is_refused(self):
+        for target in (f"/v1/watch{WEB}", f"/v1/records{WEB}", f"/v1/endpoints{WEB}",
+                f"/v1/targets{WEB}", f"/v1/set{WEB}", "/v1/find", "/v1/names/prod.web.joe.berth"):
+            for name in ("", "a%20b", "a/b"):
+                self.assertEqual(self.asked.get(f"{target}?attribute.{name}=x").status, 400,
+                    (target, name))
+        for target in (f"/v1/resolve{WEB}", f"/v1/stat{WEB}", "/v1/agent/watch"):
+            self.assertEqual(self.asked.get(f"{target}?attribute.a=x").status, 400, target)
+
     def test_a_question_that_is_none(self):
         for what in (f"{WEB}?as=thing", f"{WEB}?min=x", f"{WEB}?min=-1", f"{WEB}?failover=far",
                 f"{WEB}?hold=x", f"{WEB}?near=/", f"{WEB}?scope=x", "/Users", "//",

@@ -124,10 +124,11 @@ void http_on_closed(struct http_request *request, void (*on_closed)(void *contex
 	client_of(request)->on_closed_context = context;
 }
 
-void http_stream(struct http_request *request, const char *content_type,
+void http_stream(struct http_request *request, const char *content_type, const char *fields,
 	const struct http_stream_callbacks *callbacks)
 {
 	(void)content_type;
+	(void)fields;
 	client_of(request)->stream = *callbacks;
 }
 

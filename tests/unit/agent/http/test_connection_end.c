@@ -275,7 +275,7 @@ static size_t read_nothing(void *context, char *buffer, size_t size)
 
 static void stream(struct http_request *request)
 {
-	http_stream(request, "text/plain",
+	http_stream(request, "text/plain", "",
 		&(struct http_stream_callbacks){
 			.on_read = read_nothing, .on_closed = http_stage_on_closed });
 }

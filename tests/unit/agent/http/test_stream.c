@@ -50,7 +50,7 @@ static void stream(struct http_request *request)
 		.on_read = on_read, .on_closed = on_closed, .context = &next
 	};
 	streaming = request;
-	http_stream(request, "text/event-stream", &callbacks);
+	http_stream(request, "text/event-stream", "", &callbacks);
 }
 
 static int open_stream(void)
