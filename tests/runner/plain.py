@@ -1,9 +1,7 @@
-"""What a plain build runs when a sanitized one runs all: the list in tests/plain, and what branches
-on the sanitizer."""
+"""What a plain build runs when a sanitized one runs all: the list in tests/plain."""
 
 import fnmatch
 
-from .branches import branches_on_sanitizer
 from .programs import GROUPS, SOURCE, programs_of
 
 LIST = SOURCE / "tests/plain"
@@ -22,8 +20,5 @@ def pool_of(build):
 
 def plain_programs(build):
     patterns = [pattern for pattern, _ in read_list()]
-    return [
-        program for program in pool_of(build)
-        if any(fnmatch.fnmatch(program.label, pattern) for pattern in patterns)
-        or branches_on_sanitizer(program.source)
-    ]
+    return [program for program in pool_of(build)
+        if any(fnmatch.fnmatch(program.label, pattern) for pattern in patterns)]
