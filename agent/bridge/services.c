@@ -70,11 +70,7 @@ struct bridge_service *bridge_services_add(
 	*service = (struct bridge_service){ .config = allocate_zeroed(1, sizeof(struct config)) };
 	struct config *config = service->config;
 	config->references = 1;
-	config->components = allocate_zeroed(1, sizeof(*config->components));
-	config->component_count = 1;
-	struct config_component *component = &config->components[0];
-	component->name = allocate_text("");
-	config_fields_init(&config_sections[CONFIG_COMPONENT], component);
+	struct config_component *component = config_section_add(config, CONFIG_COMPONENT, "");
 	component->persistence = PERSISTENCE_CONTAINER;
 	free(component->id);
 	component->id = allocate_text(facts->id);
@@ -93,12 +89,8 @@ void bridge_service_add_endpoint(struct bridge_service *service, const char *nam
 
 void bridge_service_add_check(struct bridge_service *service, const char *name)
 {
-	struct config *config = service->config;
-	config->checks = allocate_grow(
-		config->checks, config->check_count, sizeof(*config->checks));
-	struct config_check *check = &config->checks[config->check_count++];
-	config_check_init(check, name);
-	check->whole = config;
+	struct config_check *check = config_section_add(service->config, CONFIG_CHECK, name);
+	check->whole = service->config;
 }
 
 void bridge_service_spoil(struct bridge_service *service, const struct err *err)

@@ -12,84 +12,102 @@
 #include "agent/config/secret.h"
 #include "agent/config/shellwords.h"
 
-enum { SHOWN_BYTES = 60, HINT_BYTES = 256 };
+enum { SHOWN_BYTES = 60, HINT_BYTES = 256, MESSAGE_BYTES = 1024 };
 
-void config_report(struct config_builder *builder, const struct config_section *section,
-	const struct config_entry *entry, const char *format, ...)
+void config_each_section(struct config_builder *builder, enum config_section_kind kind,
+	void (*work)(struct config_builder *builder))
 {
-	char message[1024];
+	for (size_t i = 0; i < builder->source->section_count; i++) {
+		const struct config_section *section = &builder->source->sections[i];
+		if (config_section_type_find(section->kind, section->name) ==
+			&config_sections[kind]) {
+			builder->section = section;
+			work(builder);
+		}
+	}
+}
+
+static const struct config_entry *entry_of(const struct config_builder *builder, const char *key)
+{
+	return key ? config_section_find(builder->section, key) : NULL;
+}
+
+void config_fault(struct config_builder *builder, const char *key, const char *format, ...)
+{
+	const struct config_entry *entry = entry_of(builder, key);
+	char message[MESSAGE_BYTES];
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
-	const char *file = entry ? entry->file : section->file;
-	config_problems_add(builder->source->problems, file, entry ? entry->line : section->line,
-		"%s", message);
+	config_problems_add(builder->source->problems, entry ? entry->file : builder->section->file,
+		entry ? entry->line : builder->section->line, "%s", message);
 }
 
-void config_warn(struct config_builder *builder, const struct config_section *section,
-	const struct config_entry *entry, const struct err *doubt)
+void config_doubt(struct config_builder *builder, const char *key, const char *format, ...)
 {
-	const char *file = entry ? entry->file : section->file;
-	config_problems_warn(builder->source->problems, file, entry ? entry->line : section->line,
-		"`%s`: %s", entry ? entry->key : section->kind, doubt->msg);
+	const struct config_entry *entry = entry_of(builder, key);
+	char message[MESSAGE_BYTES];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	config_problems_warn(builder->source->problems,
+		entry ? entry->file : builder->section->file,
+		entry ? entry->line : builder->section->line, "`%s`: %s",
+		entry ? entry->key : builder->section->kind, message);
 }
 
-void config_warn_of_command(struct config_builder *builder, const struct config_section *section,
-	const char *key, char *const *argv)
+void config_doubt_command(struct config_builder *builder, const char *key, char *const *argv)
 {
-	const struct config_entry *entry = config_section_find(section, key);
 	struct err doubt = ERR_INIT;
 	size_t len;
-	if (builder->former) {
+	if (builder->former || !argv) {
 		return;
 	}
-	const char *syntax = argv ? shellwords_find_syntax(entry->value, &len) : NULL;
+	const char *syntax = shellwords_find_syntax(entry_of(builder, key)->value, &len);
 	if (syntax) {
-		err_set(&doubt, BERTH_FAILED,
+		config_doubt(builder, key,
 			"`%.*s` is passed to the program as it is; write sh -c '…' for a shell",
 			(int)len, syntax);
-	}
-	if (syntax || (argv && config_doubt_program(argv[0], "", &doubt))) {
-		config_warn(builder, section, entry, &doubt);
+	} else if (config_doubt_program(argv[0], "", &doubt)) {
+		config_doubt(builder, key, "%s", doubt.msg);
 	}
 }
 
-static void report_unknown_key(struct config_builder *builder, const struct config_section *section,
+static void report_unknown_key(struct config_builder *builder,
 	const struct config_section_type *type, struct config_entry *entry)
 {
 	char hint[HINT_BYTES];
 	entry->bad = true;
 	if (type == &config_sections[CONFIG_FURTHER] &&
 		config_option_find(&config_sections[CONFIG_REGISTRY], entry->key)) {
-		config_report(builder, section, entry,
+		config_fault(builder, entry->key,
 			"`%s` is for [registry] alone: nothing is written to [registry %s]",
-			entry->key, section->name);
+			entry->key, builder->section->name);
 		return;
 	}
 	config_hint_key(type, entry->key, hint, sizeof(hint));
-	config_report(builder, section, entry, "[%s] has no key `%.*s`; %s", type->kind,
-		SHOWN_BYTES, entry->key, hint);
+	config_fault(builder, entry->key, "[%s] has no key `%.*s`; %s", type->kind, SHOWN_BYTES,
+		entry->key, hint);
 }
 
-static void report_bad_value(struct config_builder *builder, const struct config_section *section,
-	const struct config_option *option, struct config_entry *entry, const char *value,
-	const char *why)
+static void report_bad_value(struct config_builder *builder, const struct config_option *option,
+	struct config_entry *entry, const char *value, const char *why)
 {
 	char *shown = config_mask(option, entry->key, value);
 	const char *cut = strlen(shown) > SHOWN_BYTES ? "…" : "";
 	/* A quote or a comment is often the very reason. */
 	struct err doubt = ERR_INIT;
 	bool doubtful = config_doubt_value(option, value, &doubt) != 0;
-	config_report(builder, section, entry, "`%.*s = %.*s%s`: %s%s%s", SHOWN_BYTES, entry->key,
+	config_fault(builder, entry->key, "`%.*s = %.*s%s`: %s%s%s", SHOWN_BYTES, entry->key,
 		SHOWN_BYTES, shown, cut, why, doubtful ? "; " : "", doubtful ? doubt.msg : "");
 	free(shown);
 	entry->bad = true;
 }
 
-static void apply_value(struct config_builder *builder, const struct config_section *section,
-	const struct config_option *option, void *target, struct config_entry *entry,
-	char *value_take)
+static void apply_value(struct config_builder *builder, const struct config_option *option,
+	void *target, struct config_entry *entry, char *value_take)
 {
 	struct err err = ERR_INIT;
 	if (!*value_take && option->type != CONFIG_PAIRS) {
@@ -97,45 +115,41 @@ static void apply_value(struct config_builder *builder, const struct config_sect
 			config_field_clear(option, target);
 		}
 	} else if (config_field_set(option, target, entry->key, value_take, &err)) {
-		report_bad_value(builder, section, option, entry, value_take, err.msg);
+		report_bad_value(builder, option, entry, value_take, err.msg);
 		free(value_take);
 		return;
 	} else if (!builder->former &&
 		(config_doubt_value(option, value_take, &err) ||
 			(option->doubt && option->doubt(value_take, &err)))) {
-		config_warn(builder, section, entry, &err);
+		config_doubt(builder, entry->key, "%s", err.msg);
 	}
 	entry->expanded = value_take;
 }
 
-void config_wait_for(struct config_builder *builder, const struct config_section *section,
-	const char *key, const struct err *why)
+void config_wait_for(struct config_builder *builder, const char *key, const struct err *why)
 {
 	struct config *config = builder->config;
-	struct err doubt = ERR_INIT;
 	config->waits = allocate_grow(config->waits, config->wait_count, sizeof(*config->waits));
 	config->waits[config->wait_count++] = (struct config_wait){
-		.section = allocate_text(section->kind),
-		.name = allocate_text(section->name),
-		.text = allocate_format("[%s%s%s] %s: %s", section->kind, *section->name ? " " : "",
-			section->name, key, why->msg),
+		.section = allocate_text(builder->section->kind),
+		.name = allocate_text(builder->section->name),
+		.text = allocate_format("[%s%s%s] %s: %s", builder->section->kind,
+			*builder->section->name ? " " : "", builder->section->name, key, why->msg),
 	};
-	err_set(&doubt, BERTH_FAILED, "%s: the agent waits for one", why->msg);
-	config_warn(builder, section, config_section_find(section, key), &doubt);
+	config_doubt(builder, key, "%s: the agent waits for one", why->msg);
 }
 
 /* The value waits for an address, if it may. */
-static void wait_for_address(struct config_builder *builder, const struct config_section *section,
-	const struct config_section_type *type, const struct config_option *option,
-	struct config_entry *entry, const struct err *why)
+static void wait_for_address(struct config_builder *builder, const struct config_section_type *type,
+	const struct config_option *option, struct config_entry *entry, const struct err *why)
 {
 	if (!type->waits && !option->waits) {
 		if (!entry->bad) {
-			report_bad_value(builder, section, option, entry, entry->value, why->msg);
+			report_bad_value(builder, option, entry, entry->value, why->msg);
 		}
 		return;
 	}
-	config_wait_for(builder, section, entry->key, why);
+	config_wait_for(builder, entry->key, why);
 }
 
 static char *value_of(const struct config_builder *builder, const struct config_option *option,
@@ -151,15 +165,14 @@ static char *value_of(const struct config_builder *builder, const struct config_
 				     : config_expand(entry->value, err);
 }
 
-static void apply_entry(struct config_builder *builder, const struct config_section *section,
-	const struct config_section_type *type, const struct config_option *option, void *target,
-	struct config_entry *entry)
+static void apply_entry(struct config_builder *builder, const struct config_section_type *type,
+	const struct config_option *option, void *target, struct config_entry *entry)
 {
 	struct err err = ERR_INIT;
 	struct err why;
 	char *value = value_of(builder, option, entry, &err);
 	if (!value) {
-		report_bad_value(builder, section, option, entry, entry->value, err.msg);
+		report_bad_value(builder, option, entry, entry->value, err.msg);
 		(void)config_expand_missing(&why);
 		return;
 	}
@@ -167,21 +180,21 @@ static void apply_entry(struct config_builder *builder, const struct config_sect
 	/* In a regular expression a dollar is an anchor. */
 	if (!for_shell && option->doubt != config_doubt_regex &&
 		config_doubt_dollar(entry->value, option->type == CONFIG_COMMAND, &err)) {
-		config_warn(builder, section, entry, &err);
+		config_doubt(builder, entry->key, "%s", err.msg);
 	}
-	apply_value(builder, section, option, target, entry, value);
+	apply_value(builder, option, target, entry, value);
 	if (config_expand_missing(&why)) {
-		wait_for_address(builder, section, type, option, entry, &why);
+		wait_for_address(builder, type, option, entry, &why);
 	}
 }
 
 struct config_entry *config_next_numbered(
-	const struct config_section *section, const struct config_option *option, int *above)
+	const struct config_builder *builder, const struct config_option *option, int *above)
 {
 	struct config_entry *next = NULL;
 	int lowest = 0;
-	for (size_t i = 0; i < section->entry_count; i++) {
-		struct config_entry *entry = &section->entries[i];
+	for (size_t i = 0; i < builder->section->entry_count; i++) {
+		struct config_entry *entry = &builder->section->entries[i];
 		int number = config_option_number(option, entry->key);
 		if (!entry->bad && number > *above && (!next || number < lowest)) {
 			next = entry;
@@ -192,13 +205,13 @@ struct config_entry *config_next_numbered(
 	return next;
 }
 
-static void apply_numbered(struct config_builder *builder, const struct config_section *section,
-	const struct config_section_type *type, const struct config_option *option, void *target)
+static void apply_numbered(struct config_builder *builder, const struct config_section_type *type,
+	const struct config_option *option, void *target)
 {
 	int above = -1;
 	struct config_entry *entry;
-	while ((entry = config_next_numbered(section, option, &above))) {
-		apply_entry(builder, section, type, option, target, entry);
+	while ((entry = config_next_numbered(builder, option, &above))) {
+		apply_entry(builder, type, option, target, entry);
 	}
 }
 
@@ -211,65 +224,69 @@ static bool is_applied_late(const struct config_option *option)
 	return option->type == CONFIG_NUMBERED || option->type == CONFIG_COMMAND;
 }
 
-void config_apply(struct config_builder *builder, const struct config_section *section,
-	const struct config_section_type *type, void *target)
+void config_apply(
+	struct config_builder *builder, const struct config_section_type *type, void *target)
 {
-	for (size_t i = 0; i < section->entry_count; i++) {
-		struct config_entry *entry = &section->entries[i];
+	for (size_t i = 0; i < builder->section->entry_count; i++) {
+		struct config_entry *entry = &builder->section->entries[i];
 		const struct config_option *option = config_option_find(type, entry->key);
 		if (!option) {
-			report_unknown_key(builder, section, type, entry);
+			report_unknown_key(builder, type, entry);
 		} else if (!is_applied_late(option)) {
-			apply_entry(builder, section, type, option, target, entry);
+			apply_entry(builder, type, option, target, entry);
 		}
 	}
 	for (size_t i = 0; type->options[i].key; i++) {
 		if (is_applied_late(&type->options[i])) {
-			apply_numbered(builder, section, type, &type->options[i], target);
+			apply_numbered(builder, type, &type->options[i], target);
 		}
 	}
 }
 
-const char *config_given(const struct config_section *section, const char *key)
+const char *config_given(const struct config_builder *builder, const char *key)
 {
-	const struct config_entry *entry = config_section_find(section, key);
+	const struct config_entry *entry = entry_of(builder, key);
 	return entry && entry->expanded ? entry->expanded : "";
 }
 
-bool config_lacks(const struct config_section *section, const char *key)
+bool config_lacks(const struct config_builder *builder, const char *key)
 {
-	const struct config_entry *entry = config_section_find(section, key);
-	return !entry || (!entry->bad && !*config_given(section, key));
+	const struct config_entry *entry = entry_of(builder, key);
+	return !entry || (!entry->bad && !*config_given(builder, key));
 }
 
-bool config_is_bad(const struct config_section *section, const char *key)
+bool config_is_bad(const struct config_builder *builder, const char *key)
 {
-	const struct config_entry *entry = config_section_find(section, key);
+	const struct config_entry *entry = entry_of(builder, key);
 	return entry && entry->bad;
 }
 
-void config_require(
-	struct config_builder *builder, const struct config_section *section, const char *key)
+const char *config_key_or(const struct config_builder *builder, const char *key, const char *other)
 {
-	if (config_lacks(section, key)) {
-		config_report(builder, section, config_section_find(section, key),
-			"[%s%s%s] needs `%s`", section->kind, *section->name ? " " : "",
-			section->name, key);
+	return entry_of(builder, key) ? key : other;
+}
+
+void config_require(struct config_builder *builder, const char *key)
+{
+	const struct config_section *section = builder->section;
+	if (config_lacks(builder, key)) {
+		config_fault(builder, key, "[%s%s%s] needs `%s`", section->kind,
+			*section->name ? " " : "", section->name, key);
 	}
 }
 
-void config_refuse_other_types(struct config_builder *builder, const struct config_section *section,
+void config_refuse_other_types(struct config_builder *builder,
 	const struct config_section_type *section_type, unsigned type)
 {
 	const char *word = config_option_find(section_type, "type")->words[type];
-	for (size_t i = 0; i < section->entry_count; i++) {
-		const struct config_entry *entry = &section->entries[i];
+	for (size_t i = 0; i < builder->section->entry_count; i++) {
+		const struct config_entry *entry = &builder->section->entries[i];
 		const struct config_option *option = config_option_find(section_type, entry->key);
-		if (entry->bad || !*config_given(section, entry->key) || !option->for_types ||
+		if (entry->bad || !*config_given(builder, entry->key) || !option->for_types ||
 			(option->for_types & CONFIG_FOR(type))) {
 			continue;
 		}
-		config_report(builder, section, entry, "`%s` means nothing to a %s of `type = %s`",
+		config_fault(builder, entry->key, "`%s` means nothing to a %s of `type = %s`",
 			entry->key, section_type->kind, word);
 	}
 }

@@ -15,114 +15,95 @@ struct config *config_create(void)
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
 		if (type->naming == CONFIG_UNNAMED) {
-			config_fields_init(type, config_section_place(config, type));
+			config_fields_init(type, config_section_place(config, type, 0));
 		}
 	}
 	return config;
 }
 
-void config_endpoint_init(struct config_endpoint *endpoint, const char *name)
+/* All is zero but the name, the defaults of options, and texts that are never NULL. */
+static void init(enum config_section_kind kind, void *target, const char *name)
 {
-	*endpoint = (struct config_endpoint){ .name = allocate_text(name) };
-	config_fields_init(&config_sections[CONFIG_ENDPOINT], endpoint);
+	const struct config_section_type *type = &config_sections[kind];
+	memset(target, 0, type->size);
+	*(char **)((char *)target + type->name) = allocate_text(name);
+	config_fields_init(type, target);
+	if (kind == CONFIG_CHECK) {
+		struct config_check *check = target;
+		check->target_host = allocate_text("");
+		check->target_port = allocate_text("");
+		check->target_path = allocate_text("");
+	} else if (kind == CONFIG_DIALECT) {
+		((struct config_dialect *)target)->own_address = allocate_text("");
+	}
 }
 
-void config_endpoint_finish(struct config_endpoint *endpoint)
-{
-	config_fields_finish(&config_sections[CONFIG_ENDPOINT], endpoint);
-	free(endpoint->name);
-}
-
-void config_check_init(struct config_check *check, const char *name)
-{
-	*check = (struct config_check){
-		.name = allocate_text(name),
-		.target_host = allocate_text(""),
-		.target_port = allocate_text(""),
-		.target_path = allocate_text(""),
-	};
-	config_fields_init(&config_sections[CONFIG_CHECK], check);
-}
-
-static void finish_check(struct config_check *check)
-{
-	config_fields_finish(&config_sections[CONFIG_CHECK], check);
-	free(check->target_host);
-	free(check->target_port);
-	free(check->target_path);
-	free(check->name);
-}
-
-void config_dialect_init(struct config_dialect *dialect, const char *name)
-{
-	*dialect = (struct config_dialect){ .name = allocate_text(name),
-		.own_address = allocate_text("") };
-	config_fields_init(&config_sections[CONFIG_DIALECT], dialect);
-}
-
-void config_dialect_finish(struct config_dialect *dialect)
-{
-	config_fields_finish(&config_sections[CONFIG_DIALECT], dialect);
-	free(dialect->own_address);
-	free(dialect->name);
-}
+static void finish(enum config_section_kind kind, void *target);
 
 static void finish_component(struct config_component *component)
 {
 	for (size_t i = 0; i < component->endpoint_count; i++) {
-		config_endpoint_finish(&component->endpoints[i]);
+		finish(CONFIG_ENDPOINT, &component->endpoints[i]);
 	}
 	for (size_t i = 0; i < component->dialect_count; i++) {
-		config_dialect_finish(&component->dialects[i]);
+		finish(CONFIG_DIALECT, &component->dialects[i]);
 	}
-	config_fields_finish(&config_sections[CONFIG_COMPONENT], component);
 	free(component->dialects);
 	free(component->endpoints);
-	free(component->name);
 }
 
-static void finish_output(struct config_output *output)
+static void finish(enum config_section_kind kind, void *target)
 {
-	config_fields_finish(&config_sections[CONFIG_OUTPUT], output);
-	free(output->from_path);
-	free(output->selection);
-	free(output->name);
+	const struct config_section_type *type = &config_sections[kind];
+	if (kind == CONFIG_CHECK) {
+		struct config_check *check = target;
+		free(check->target_host);
+		free(check->target_port);
+		free(check->target_path);
+	} else if (kind == CONFIG_DIALECT) {
+		free(((struct config_dialect *)target)->own_address);
+	} else if (kind == CONFIG_OUTPUT) {
+		struct config_output *output = target;
+		free(output->from_path);
+		free(output->selection);
+	} else if (kind == CONFIG_COMPONENT) {
+		finish_component(target);
+	}
+	config_fields_finish(type, target);
+	if (type->size) {
+		free(*(char **)((char *)target + type->name));
+	}
 }
 
-static void finish_import(struct config_import *import)
+void *config_section_add(struct config *config, enum config_section_kind kind, const char *name)
 {
-	config_fields_finish(&config_sections[CONFIG_IMPORT], import);
-	free(import->name);
+	const struct config_section_type *type = &config_sections[kind];
+	size_t *count = (size_t *)((char *)config + type->count);
+	void *array = allocate_grow(config_section_place(config, type, 0), *count, type->size);
+	memcpy((char *)config + type->offset, &array, sizeof(array));
+	void *target = config_section_place(config, type, (*count)++);
+	init(kind, target, name);
+	return target;
 }
 
-static void finish_listen(struct config_listen *listen)
+void config_endpoint_init(struct config_endpoint *endpoint, const char *name)
 {
-	config_fields_finish(&config_sections[CONFIG_LISTEN], listen);
-	free(listen->name);
+	init(CONFIG_ENDPOINT, endpoint, name);
 }
 
-static void finish_further(struct config_registry *further)
+void config_endpoint_finish(struct config_endpoint *endpoint)
 {
-	config_fields_finish(&config_sections[CONFIG_FURTHER], further);
-	free(further->name);
+	finish(CONFIG_ENDPOINT, endpoint);
 }
 
-static void finish_zone(struct config_zone *zone)
+void config_dialect_init(struct config_dialect *dialect, const char *name)
 {
-	config_fields_finish(&config_sections[CONFIG_ZONE], zone);
-	free(zone->name);
+	init(CONFIG_DIALECT, dialect, name);
 }
 
-static void finish_runtime(struct config_runtime *runtime)
+void config_dialect_finish(struct config_dialect *dialect)
 {
-	config_fields_finish(&config_sections[CONFIG_RUNTIME], runtime);
-	free(runtime->name);
-}
-
-static void finish_container(struct config_container *container)
-{
-	config_fields_finish(&config_sections[CONFIG_CONTAINER], container);
-	free(container->glob);
+	finish(CONFIG_DIALECT, dialect);
 }
 
 void config_ref(struct config *config)
@@ -137,42 +118,15 @@ void config_unref(struct config *config)
 	if (!config || --config->references > 0) {
 		return;
 	}
-	for (size_t i = 0; i < config->component_count; i++) {
-		finish_component(&config->components[i]);
+	for (unsigned i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		for (size_t j = 0; j < config_section_count(config, type); j++) {
+			finish(i, config_section_place(config, type, j));
+		}
+		if (type->count) {
+			free(config_section_place(config, type, 0));
+		}
 	}
-	free(config->components);
-	for (size_t i = 0; i < config->check_count; i++) {
-		finish_check(&config->checks[i]);
-	}
-	free(config->checks);
-	for (size_t i = 0; i < config->output_count; i++) {
-		finish_output(&config->outputs[i]);
-	}
-	free(config->outputs);
-	for (size_t i = 0; i < config->import_count; i++) {
-		finish_import(&config->imports[i]);
-	}
-	free(config->imports);
-	for (size_t i = 0; i < config->listen_count; i++) {
-		finish_listen(&config->listens[i]);
-	}
-	free(config->listens);
-	for (size_t i = 0; i < config->further_count; i++) {
-		finish_further(&config->further[i]);
-	}
-	free(config->further);
-	for (size_t i = 0; i < config->zone_count; i++) {
-		finish_zone(&config->zones[i]);
-	}
-	free(config->zones);
-	for (size_t i = 0; i < config->runtime_count; i++) {
-		finish_runtime(&config->runtimes[i]);
-	}
-	free(config->runtimes);
-	for (size_t i = 0; i < config->container_count; i++) {
-		finish_container(&config->containers[i]);
-	}
-	free(config->containers);
 	config_origins_finish(&config->origins);
 	config_source_unref(config->source);
 	config_found_finish(&config->found);
@@ -186,12 +140,6 @@ void config_unref(struct config *config)
 		free(config->agent.own_hosts[i]);
 	}
 	free(config->agent.own_hosts);
-	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
-		const struct config_section_type *type = &config_sections[i];
-		if (type->naming == CONFIG_UNNAMED) {
-			config_fields_finish(type, config_section_place(config, type));
-		}
-	}
 	free(config);
 }
 
@@ -271,8 +219,8 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 		const struct config_section_type *type = &config_sections[i];
 		for (size_t j = 0; type->options[j].key && type->naming == CONFIG_UNNAMED; j++) {
 			const struct config_option *option = &type->options[j];
-			const void *before = config_section_place_const(now, type);
-			const void *after = config_section_place_const(next, type);
+			const void *before = config_section_place(now, type, 0);
+			const void *after = config_section_place(next, type, 0);
 			if (!option->fixed || config_field_equal(option, before, after)) {
 				continue;
 			}

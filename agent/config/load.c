@@ -21,35 +21,22 @@ static void check_headers(struct config_builder *builder)
 		const struct config_section_type *type = config_section_type_find(
 			section->kind, section->name);
 		struct err err = ERR_INIT;
+		builder->section = section;
 		if (!type) {
-			config_report(builder, section, NULL,
+			config_fault(builder, NULL,
 				"there is no section [%.60s]; the nearest is [%s]", section->kind,
 				config_section_type_nearest(section->kind));
 		} else if (type->naming == CONFIG_UNNAMED && *section->name) {
-			config_report(
-				builder, section, NULL, "[%s] has no name behind it", type->kind);
+			config_fault(builder, NULL, "[%s] has no name behind it", type->kind);
 		} else if (type->naming == CONFIG_GLOB && !*section->name) {
-			config_report(builder, section, NULL, "write [%s GLOB]", type->kind);
+			config_fault(builder, NULL, "write [%s GLOB]", type->kind);
 		} else if (type->naming == CONFIG_NAMED && !*section->name) {
-			config_report(builder, section, NULL, "write [%s NAME]", type->kind);
+			config_fault(builder, NULL, "write [%s NAME]", type->kind);
 		} else if (type->naming == CONFIG_GLOB
 				? config_verify_container_glob(section->name, &err)
 				: config_verify_section_name(section->name, &err)) {
-			config_report(builder, section, NULL, "[%s %.60s]: %s", type->kind,
-				section->name, err.msg);
-		}
-	}
-}
-
-/* Calls `build` for each section of a kind, in their order. */
-static void build_each(struct config_builder *builder, enum config_section_kind kind,
-	void (*build)(struct config_builder *builder, const struct config_section *section))
-{
-	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
-		if (config_section_type_find(section->kind, section->name) ==
-			&config_sections[kind]) {
-			build(builder, section);
+			config_fault(builder, NULL, "[%s %.60s]: %s", type->kind, section->name,
+				err.msg);
 		}
 	}
 }
@@ -57,48 +44,49 @@ static void build_each(struct config_builder *builder, enum config_section_kind 
 static void build_unnamed(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
+		builder->section = &builder->source->sections[i];
 		const struct config_section_type *type = config_section_type_find(
-			section->kind, section->name);
+			builder->section->kind, builder->section->name);
 		if (type && type->naming == CONFIG_UNNAMED) {
-			config_apply(builder, section, type,
-				config_section_place(builder->config, type));
+			config_apply(builder, type, config_section_place(builder->config, type, 0));
 		}
 	}
 }
 
-static void refuse_same_path(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component)
+/* A further struct for the section, with the values of its keys. */
+static void *add(struct config_builder *builder, enum config_section_kind kind)
+{
+	void *target = config_section_add(builder->config, kind, builder->section->name);
+	config_apply(builder, &config_sections[kind], target);
+	return target;
+}
+
+static void refuse_same_path(
+	struct config_builder *builder, const struct config_component *component)
 {
 	for (size_t i = 0; i + 1 < builder->config->component_count; i++) {
 		const struct config_component *other = &builder->config->components[i];
 		if (*component->path && strcmp(other->path, component->path) == 0) {
-			config_report(builder, section, NULL,
+			config_fault(builder, NULL,
 				"[component %s] has the same path as [component %s]: %s",
-				section->name, other->name, component->path);
+				component->name, other->name, component->path);
 		}
 	}
 }
 
-static void build_component(struct config_builder *builder, const struct config_section *section)
+static void build_component(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->components = allocate_grow(
-		config->components, config->component_count, sizeof(*config->components));
-	struct config_component *component = &config->components[config->component_count++];
-	component->whole = config;
-	component->name = allocate_text(section->name);
-	config_fields_init(&config_sections[CONFIG_COMPONENT], component);
-	config_apply(builder, section, &config_sections[CONFIG_COMPONENT], component);
-	config_rule_component(builder, section, component);
-	refuse_same_path(builder, section, component);
+	struct config_component *component = add(builder, CONFIG_COMPONENT);
+	component->whole = builder->config;
+	config_rule_component(builder, component);
+	refuse_same_path(builder, component);
 }
 
-static void refuse_nameless(struct config_builder *builder, const struct config_section *section)
+static void refuse_nameless(struct config_builder *builder)
 {
-	if (builder->config->component_count > 1 && !*section->name) {
-		config_report(builder, section, NULL,
-			"of several components each needs a name: [component NAME]");
+	if (builder->config->component_count > 1 && !*builder->section->name) {
+		config_fault(
+			builder, NULL, "of several components each needs a name: [component NAME]");
 	}
 }
 
@@ -106,19 +94,18 @@ static void refuse_nameless(struct config_builder *builder, const struct config_
  * The component that an endpoint or check belongs to; reports an error and returns NULL when there
  * is none.
  */
-static struct config_component *owner_of(
-	struct config_builder *builder, const struct config_section *section, char **component_name)
+static struct config_component *owner_of(struct config_builder *builder, char **component_name)
 {
 	const struct config *config = builder->config;
-	const struct config_entry *entry = config_section_find(section, "component");
-	if (entry && entry->bad) {
+	const struct config_section *section = builder->section;
+	struct config_component *component = NULL;
+	if (config_is_bad(builder, "component")) {
 		return NULL;
 	}
-	struct config_component *component = NULL;
 	if (**component_name) {
 		component = config_component_named(config, *component_name);
 		if (!component) {
-			config_report(builder, section, entry, "there is no [component %s]",
+			config_fault(builder, "component", "there is no [component %s]",
 				*component_name);
 		}
 	} else if (config->component_count == 1) {
@@ -126,23 +113,23 @@ static struct config_component *owner_of(
 		free(*component_name);
 		*component_name = allocate_text(component->name);
 	} else if (config->component_count == 0) {
-		config_report(builder, section, NULL, "[%s %s] has no [component]", section->kind,
-			section->name);
+		config_fault(
+			builder, NULL, "[%s %s] has no [component]", section->kind, section->name);
 	} else {
-		config_report(builder, section, entry,
+		config_fault(builder, "component",
 			"[%s %s] needs `component = NAME`, as there are several components",
 			section->kind, section->name);
 	}
 	return component;
 }
 
-static void build_endpoint(struct config_builder *builder, const struct config_section *section)
+static void build_endpoint(struct config_builder *builder)
 {
 	struct config_endpoint endpoint;
-	config_endpoint_init(&endpoint, section->name);
-	config_apply(builder, section, &config_sections[CONFIG_ENDPOINT], &endpoint);
-	struct config_component *component = owner_of(builder, section, &endpoint.component);
-	config_rule_endpoint(builder, section, &endpoint);
+	config_endpoint_init(&endpoint, builder->section->name);
+	config_apply(builder, &config_sections[CONFIG_ENDPOINT], &endpoint);
+	struct config_component *component = owner_of(builder, &endpoint.component);
+	config_rule_endpoint(builder, &endpoint);
 	if (!component) {
 		config_endpoint_finish(&endpoint);
 		return;
@@ -151,14 +138,13 @@ static void build_endpoint(struct config_builder *builder, const struct config_s
 		component->endpoints, component->endpoint_count, sizeof(*component->endpoints));
 	component->endpoints[component->endpoint_count++] = endpoint;
 	if (component->endpoint_count == LIMIT_ENDPOINTS_PER_RECORD + 1) {
-		config_report(builder, section, NULL, "a component can have %d endpoints at most",
+		config_fault(builder, NULL, "a component can have %d endpoints at most",
 			LIMIT_ENDPOINTS_PER_RECORD);
 	}
 }
 
 /* The names of the check's components are made complete: true when each is known. */
-static bool find_guarded(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static bool find_guarded(struct config_builder *builder, struct config_check *check)
 {
 	bool known = true;
 	if (check->component_count == 0) {
@@ -166,44 +152,33 @@ static bool find_guarded(struct config_builder *builder, const struct config_sec
 		check->components[check->component_count++] = allocate_text("");
 	}
 	for (size_t i = 0; i < check->component_count; i++) {
-		known = owner_of(builder, section, &check->components[i]) && known;
+		known = owner_of(builder, &check->components[i]) && known;
 	}
 	return known;
 }
 
-static void build_check(struct config_builder *builder, const struct config_section *section)
+static void build_check(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->checks = allocate_grow(
-		config->checks, config->check_count, sizeof(*config->checks));
-	struct config_check *check = &config->checks[config->check_count++];
-	config_check_init(check, section->name);
-	check->whole = config;
-	config_apply(builder, section, &config_sections[CONFIG_CHECK], check);
-	config_rule_check(builder, section, check, find_guarded(builder, section, check));
+	struct config_check *check = add(builder, CONFIG_CHECK);
+	check->whole = builder->config;
+	config_rule_check(builder, check, find_guarded(builder, check));
 }
 
-static void build_output(struct config_builder *builder, const struct config_section *section)
+static void build_output(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->outputs = allocate_grow(
-		config->outputs, config->output_count, sizeof(*config->outputs));
-	struct config_output *output = &config->outputs[config->output_count++];
-	output->whole = config;
-	output->name = allocate_text(section->name);
-	config_fields_init(&config_sections[CONFIG_OUTPUT], output);
-	config_apply(builder, section, &config_sections[CONFIG_OUTPUT], output);
-	config_rule_output(builder, section, output);
+	struct config_output *output = add(builder, CONFIG_OUTPUT);
+	output->whole = builder->config;
+	config_rule_output(builder, output);
 }
 
-static void build_dialect(struct config_builder *builder, const struct config_section *section)
+static void build_dialect(struct config_builder *builder)
 {
 	struct config_dialect dialect;
-	config_dialect_init(&dialect, section->name);
-	config_apply(builder, section, &config_sections[CONFIG_DIALECT], &dialect);
-	struct config_component *component = owner_of(builder, section, &dialect.component);
-	config_rule_dialect(builder, section, &dialect, component);
-	config_rule_dialect_group(builder, section, &dialect);
+	config_dialect_init(&dialect, builder->section->name);
+	config_apply(builder, &config_sections[CONFIG_DIALECT], &dialect);
+	struct config_component *component = owner_of(builder, &dialect.component);
+	config_rule_dialect(builder, &dialect, component);
+	config_rule_dialect_group(builder, &dialect);
 	if (!component) {
 		config_dialect_finish(&dialect);
 		return;
@@ -213,156 +188,92 @@ static void build_dialect(struct config_builder *builder, const struct config_se
 	component->dialects[component->dialect_count++] = dialect;
 }
 
-static void build_import(struct config_builder *builder, const struct config_section *section)
+static void build_import(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->imports = allocate_grow(
-		config->imports, config->import_count, sizeof(*config->imports));
-	struct config_import *import = &config->imports[config->import_count++];
-	*import = (struct config_import){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_IMPORT], import);
-	config_apply(builder, section, &config_sections[CONFIG_IMPORT], import);
-	config_rule_import(builder, section, import);
+	config_rule_import(builder, add(builder, CONFIG_IMPORT));
 }
 
-static void build_listen(struct config_builder *builder, const struct config_section *section)
+static void build_listen(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->listens = allocate_grow(
-		config->listens, config->listen_count, sizeof(*config->listens));
-	struct config_listen *listen = &config->listens[config->listen_count++];
-	*listen = (struct config_listen){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_LISTEN], listen);
-	config_apply(builder, section, &config_sections[CONFIG_LISTEN], listen);
-	config_rule_listen(builder, section, listen);
+	config_rule_listen(builder, add(builder, CONFIG_LISTEN));
 }
 
-static void build_further(struct config_builder *builder, const struct config_section *section)
+static void build_further(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->further = allocate_grow(
-		config->further, config->further_count, sizeof(*config->further));
-	struct config_registry *further = &config->further[config->further_count++];
-	*further = (struct config_registry){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_FURTHER], further);
-	config_apply(builder, section, &config_sections[CONFIG_FURTHER], further);
-	config_rule_further(builder, section, further);
+	struct config_registry *further = add(builder, CONFIG_FURTHER);
+	config_rule_further(builder, further);
 	if (*further->url) {
-		config_rule_registry(builder, section, further);
+		config_rule_registry(builder, further);
 	}
 }
 
-static void build_main_registry(
-	struct config_builder *builder, const struct config_section *section)
+static void build_main_registry(struct config_builder *builder)
 {
-	config_rule_registry(builder, section, &builder->config->registry);
+	config_rule_registry(builder, &builder->config->registry);
 }
 
-static void build_zone(struct config_builder *builder, const struct config_section *section)
+static void build_zone(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->zones = allocate_grow(config->zones, config->zone_count, sizeof(*config->zones));
-	struct config_zone *zone = &config->zones[config->zone_count++];
-	*zone = (struct config_zone){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_ZONE], zone);
-	config_apply(builder, section, &config_sections[CONFIG_ZONE], zone);
-	config_rule_zone(builder, section, zone);
+	config_rule_zone(builder, add(builder, CONFIG_ZONE));
 }
 
-static void build_runtime(struct config_builder *builder, const struct config_section *section)
+static void build_runtime(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->runtimes = allocate_grow(
-		config->runtimes, config->runtime_count, sizeof(*config->runtimes));
-	struct config_runtime *runtime = &config->runtimes[config->runtime_count++];
-	*runtime = (struct config_runtime){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_RUNTIME], runtime);
-	config_apply(builder, section, &config_sections[CONFIG_RUNTIME], runtime);
-	config_rule_runtime(builder, section, runtime);
+	config_rule_runtime(builder, add(builder, CONFIG_RUNTIME));
 }
 
-static void build_container(struct config_builder *builder, const struct config_section *section)
+static void build_container(struct config_builder *builder)
 {
-	struct config *config = builder->config;
-	config->containers = allocate_grow(
-		config->containers, config->container_count, sizeof(*config->containers));
-	struct config_container *container = &config->containers[config->container_count++];
-	*container = (struct config_container){ .glob = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_CONTAINER], container);
-	config_apply(builder, section, &config_sections[CONFIG_CONTAINER], container);
-	config_rule_container(builder, section, container);
+	config_rule_container(builder, add(builder, CONFIG_CONTAINER));
 }
 
-static void check_record(struct config_builder *builder, const struct config_section *section)
+static void check_record(struct config_builder *builder)
 {
 	const struct config_component *component = config_component_named(
-		builder->config, section->name);
-	config_rule_record(builder, section, component);
-	config_rule_parts(builder, section, component);
+		builder->config, builder->section->name);
+	config_rule_record(builder, component);
+	config_rule_parts(builder, component);
 }
 
 /* ---- values that wait for an address ---- */
 
-static struct config_component *component_of(const struct config *config,
-	const struct config_source *source, const struct config_wait *wait)
+/* True when the value is one of the component, or of a part or a check of its. */
+static bool concerns(const struct config_wait *wait, const struct config_component *component)
 {
-	if (strcmp(wait->section, "component") == 0) {
-		return config_component_named(config, wait->name);
+	const struct config *config = component->whole;
+	bool own = strcmp(wait->section, "component") == 0 &&
+		strcmp(wait->name, component->name) == 0;
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		own |= strcmp(wait->section, "endpoint") == 0 &&
+			strcmp(wait->name, component->endpoints[i].name) == 0;
 	}
-	for (size_t i = 0; i < source->section_count; i++) {
-		const struct config_section *section = &source->sections[i];
-		bool is_part = strcmp(section->kind, wait->section) == 0 &&
-			strcmp(section->name, wait->name) == 0 &&
-			config_component_named(config, config_given(section, "component"));
-		if (is_part) {
-			return config_component_named(config, config_given(section, "component"));
-		}
+	for (size_t i = 0; i < component->dialect_count; i++) {
+		own |= strcmp(wait->section, "dialect") == 0 &&
+			strcmp(wait->name, component->dialects[i].name) == 0;
 	}
-	return config->component_count > 0 ? &config->components[0] : NULL;
+	for (size_t i = 0; i < config->check_count; i++) {
+		own |= strcmp(wait->section, "check") == 0 &&
+			strcmp(wait->name, config->checks[i].name) == 0 &&
+			config_check_guards(&config->checks[i], component);
+	}
+	return own;
 }
 
-static void let_check_wait(struct config *config, const struct config_wait *wait)
+static void let_wait(struct config *config, const struct config_wait *wait)
 {
-	for (size_t i = 0; i < config->check_count; i++) {
-		struct config_check *check = &config->checks[i];
-		if (strcmp(check->name, wait->name) != 0) {
-			continue;
-		}
-		check->awaits = wait->text;
-		for (size_t j = 0; j < config->component_count; j++) {
-			if (config_check_guards(check, &config->components[j])) {
-				config->components[j].awaits = wait->text;
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		bool waits = type->waits && strcmp(type->kind, wait->section) == 0;
+		for (size_t j = 0; waits && j < config_section_count(config, type); j++) {
+			char *target = config_section_place(config, type, j);
+			if (strcmp(config_section_name(type, target), wait->name) == 0) {
+				*(const char **)(target + type->awaits) = wait->text;
 			}
 		}
 	}
-}
-
-static void let_wait(
-	struct config *config, const struct config_source *source, const struct config_wait *wait)
-{
-	const char *kind = wait->section;
-	if (strcmp(kind, "check") == 0) {
-		let_check_wait(config, wait);
-	} else if (strcmp(kind, "component") == 0 || strcmp(kind, "endpoint") == 0 ||
-		strcmp(kind, "dialect") == 0) {
-		struct config_component *component = component_of(config, source, wait);
-		if (component) {
-			component->awaits = wait->text;
-		}
-	}
-	for (size_t i = 0; strcmp(kind, "output") == 0 && i < config->output_count; i++) {
-		if (strcmp(config->outputs[i].name, wait->name) == 0) {
-			config->outputs[i].awaits = wait->text;
-		}
-	}
-	for (size_t i = 0; strcmp(kind, "runtime") == 0 && i < config->runtime_count; i++) {
-		if (strcmp(config->runtimes[i].name, wait->name) == 0) {
-			config->runtimes[i].awaits = wait->text;
-		}
-	}
-	for (size_t i = 0; strcmp(kind, "container") == 0 && i < config->container_count; i++) {
-		if (strcmp(config->containers[i].glob, wait->name) == 0) {
-			config->containers[i].awaits = wait->text;
+	for (size_t i = 0; i < config->component_count; i++) {
+		if (concerns(wait, &config->components[i])) {
+			config->components[i].awaits = wait->text;
 		}
 	}
 }
@@ -391,34 +302,34 @@ static void build(struct config_builder *builder)
 	struct config *config = builder->config;
 	check_headers(builder);
 	build_unnamed(builder);
-	build_each(builder, CONFIG_AGENT, config_rule_agent);
-	build_each(builder, CONFIG_LISTEN, build_listen);
-	build_each(builder, CONFIG_REGISTRY, build_main_registry);
-	build_each(builder, CONFIG_FURTHER, build_further);
-	build_each(builder, CONFIG_DNS, config_rule_dns);
+	config_each_section(builder, CONFIG_AGENT, config_rule_agent);
+	config_each_section(builder, CONFIG_LISTEN, build_listen);
+	config_each_section(builder, CONFIG_REGISTRY, build_main_registry);
+	config_each_section(builder, CONFIG_FURTHER, build_further);
+	config_each_section(builder, CONFIG_DNS, config_rule_dns);
 	config->cache.is_confirm_given = config->cache.confirm_ms != 0;
 	if (!config->cache.is_confirm_given) {
 		config->cache.confirm_ms = config->registry.session_timeout_ms / 3;
 	}
-	build_each(builder, CONFIG_COMPONENT, build_component);
-	build_each(builder, CONFIG_COMPONENT, refuse_nameless);
-	build_each(builder, CONFIG_ENDPOINT, build_endpoint);
-	build_each(builder, CONFIG_CHECK, build_check);
-	build_each(builder, CONFIG_OUTPUT, build_output);
-	build_each(builder, CONFIG_DIALECT, build_dialect);
-	build_each(builder, CONFIG_IMPORT, build_import);
-	build_each(builder, CONFIG_ZONE, build_zone);
-	build_each(builder, CONFIG_RUNTIME, build_runtime);
-	build_each(builder, CONFIG_CONTAINER, build_container);
+	config_each_section(builder, CONFIG_COMPONENT, build_component);
+	config_each_section(builder, CONFIG_COMPONENT, refuse_nameless);
+	config_each_section(builder, CONFIG_ENDPOINT, build_endpoint);
+	config_each_section(builder, CONFIG_CHECK, build_check);
+	config_each_section(builder, CONFIG_OUTPUT, build_output);
+	config_each_section(builder, CONFIG_DIALECT, build_dialect);
+	config_each_section(builder, CONFIG_IMPORT, build_import);
+	config_each_section(builder, CONFIG_ZONE, build_zone);
+	config_each_section(builder, CONFIG_RUNTIME, build_runtime);
+	config_each_section(builder, CONFIG_CONTAINER, build_container);
 	config_rule_host(builder);
 	config_rule_net(builder);
 	if (problems->error_count == 0) {
-		build_each(builder, CONFIG_COMPONENT, check_record);
+		config_each_section(builder, CONFIG_COMPONENT, check_record);
 		config_rule_containers(builder);
 		config_rule_whole(builder);
 	}
 	for (size_t i = 0; i < config->wait_count; i++) {
-		let_wait(config, builder->source, &config->waits[i]);
+		let_wait(config, &config->waits[i]);
 	}
 }
 

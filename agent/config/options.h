@@ -104,16 +104,27 @@ struct config_section_type {
 	const char *example_name; /* for berth.full.ini */
 	const char *help;
 	const struct config_option *options; /* terminated by a NULL key */
-	size_t offset; /* of its struct within struct config; for CONFIG_UNNAMED */
+	/*
+	 * Within struct config: the struct of an unnamed section; of others the array of structs,
+	 * and its count. A component has the arrays of its endpoints and dialects.
+	 */
+	size_t offset;
+	size_t count; /* 0: no such array */
+	size_t size;  /* of one struct; the next two are within it */
+	size_t name;
+	size_t awaits; /* what an array's struct waits for */
 	bool waits;    /* its values may wait for an address, and what they are for with them */
 };
 
 extern const struct config_section_type config_sections[CONFIG_SECTION_COUNT];
 
-/* The struct of an unnamed section within the configuration. */
-void *config_section_place(struct config *config, const struct config_section_type *type);
-const void *config_section_place_const(
-	const struct config *config, const struct config_section_type *type);
+/* How many structs of the section the configuration has: 1 of an unnamed section. */
+size_t config_section_count(const struct config *config, const struct config_section_type *type);
+/* The struct at `index`, 0 for an unnamed section. */
+void *config_section_place(
+	const struct config *config, const struct config_section_type *type, size_t index);
+/* The name of a struct: "" of an unnamed section. */
+const char *config_section_name(const struct config_section_type *type, const void *target);
 
 /*
  * The section with this kind and name ("": none); of two that have the kind, the one that is named

@@ -40,15 +40,14 @@ void config_add_own_hosts(struct config_agent *agent, const char *address)
 	add_own_host_take(agent, host);
 }
 
-void config_rule_agent(struct config_builder *builder, const struct config_section *section)
+void config_rule_agent(struct config_builder *builder)
 {
 	struct config_agent *agent = &builder->config->agent;
-	const struct config_entry *stop_on = config_section_find(section, "stop_on");
 	if (agent->stop_on_count == 0) {
-		config_report(builder, section, stop_on,
+		config_fault(builder, "stop_on",
 			"`stop_on`: name a signal that stops the agent, such as TERM");
 	}
-	if (!config_lacks(section, "listen") && !config_is_bad(section, "listen")) {
+	if (!config_lacks(builder, "listen") && !config_is_bad(builder, "listen")) {
 		config_add_own_hosts(agent, agent->listen);
 	}
 }

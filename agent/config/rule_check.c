@@ -31,18 +31,16 @@ static void add_builtin(void *context, const char *name, const char *value)
 }
 
 /* The statuses of a type: the table has those of all types. */
-static void rule_warning_status(struct config_builder *builder,
-	const struct config_section *section, const struct config_check *check)
+static void rule_warning_status(struct config_builder *builder, const struct config_check *check)
 {
 	enum { EXIT_FIRST = 1, EXIT_LAST = 255, HTTP_FIRST = 100, HTTP_LAST = 599 };
 	bool http = check->type == CONFIG_CHECK_HTTP;
 	int first = http ? HTTP_FIRST : EXIT_FIRST;
 	int last = http ? HTTP_LAST : EXIT_LAST;
-	const struct config_entry *entry = config_section_find(section, "warning_status");
 	for (size_t i = 0; i < check->warning_status_count; i++) {
 		const struct config_status_range *range = &check->warning_status[i];
 		if (range->first < first || range->last > last) {
-			config_report(builder, section, entry,
+			config_fault(builder, "warning_status",
 				"`warning_status`: write statuses from %d to %d, and ranges of "
 				"them, for type %s",
 				first, last, http ? "http" : "command");
@@ -51,10 +49,10 @@ static void rule_warning_status(struct config_builder *builder,
 		for (int status = range->first; http && status <= range->last; status++) {
 			if (config_status_in_ranges(
 				    check->expect_status, check->expect_status_count, status)) {
-				config_report(builder, section, entry,
+				config_fault(builder, "warning_status",
 					"`warning_status`: status %d is in `expect_status`, too%s",
 					status,
-					config_lacks(section, "expect_status")
+					config_lacks(builder, "expect_status")
 						? ", which is 200-299 by default"
 						: "");
 				return;
@@ -63,11 +61,10 @@ static void rule_warning_status(struct config_builder *builder,
 	}
 }
 
-static void rule_command(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static void rule_command(struct config_builder *builder, struct config_check *check)
 {
-	config_require(builder, section, "command");
-	rule_warning_status(builder, section, check);
+	config_require(builder, "command");
+	rule_warning_status(builder, check);
 	if (!check->argv) {
 		return;
 	}
@@ -75,14 +72,14 @@ static void rule_command(struct config_builder *builder, const struct config_sec
 		config_builtin_each(check->command, add_builtin, check);
 		return;
 	}
-	const struct config_entry *entry = config_section_find(section, "command");
+	const struct config_entry *entry = config_section_find(builder->section, "command");
 	struct err doubt = ERR_INIT;
 	if (builder->former) {
 		return;
 	}
 	if (config_doubt_shell_syntax(entry->value, &doubt) ||
 		config_doubt_program(check->argv[0], check->cwd, &doubt)) {
-		config_warn(builder, section, entry, &doubt);
+		config_doubt(builder, "command", "%s", doubt.msg);
 	}
 }
 
@@ -112,10 +109,9 @@ static bool split_unix_target(
 	return true;
 }
 
-static void rule_target(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static void rule_target(struct config_builder *builder, struct config_check *check)
 {
-	config_require(builder, section, "target");
+	config_require(builder, "target");
 	if (!*check->target) {
 		return;
 	}
@@ -131,8 +127,7 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 		path = allocate_text("");
 	}
 	if (err.code) {
-		config_report(builder, section, config_section_find(section, "target"),
-			"`target`: %s", err.msg);
+		config_fault(builder, "target", "`target`: %s", err.msg);
 		return;
 	}
 	free(check->target_host);
@@ -143,27 +138,24 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	check->target_path = path;
 }
 
-static void rule_http(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static void rule_http(struct config_builder *builder, struct config_check *check)
 {
-	rule_target(builder, section, check);
-	rule_warning_status(builder, section, check);
-	config_rule_probe(builder, section, check);
-	if (*check->body && config_lacks(section, "method")) {
+	rule_target(builder, check);
+	rule_warning_status(builder, check);
+	config_rule_probe(builder, check);
+	if (*check->body && config_lacks(builder, "method")) {
 		free(check->method);
 		check->method = allocate_text("POST");
 	}
 }
 
-static void refuse_twice(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check)
+static void refuse_twice(struct config_builder *builder, const struct config_check *check)
 {
 	for (size_t i = 0; i < check->component_count; i++) {
 		for (size_t j = 0; j < i; j++) {
 			if (strcmp(check->components[i], check->components[j]) == 0) {
-				config_report(builder, section,
-					config_section_find(section, "component"),
-					"`component` names %s twice", check->components[i]);
+				config_fault(builder, "component", "`component` names %s twice",
+					check->components[i]);
 			}
 		}
 	}
@@ -203,15 +195,13 @@ static bool any_has_endpoint(const struct config_check *check, const char *name)
 	return any;
 }
 
-static void rule_endpoints(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check)
+static void rule_endpoints(struct config_builder *builder, const struct config_check *check)
 {
-	const struct config_entry *entry = config_section_find(section, "endpoints");
 	bool all_known = true;
 	for (size_t i = 0; i < check->endpoint_count; i++) {
 		if (!any_has_endpoint(check, check->endpoints[i])) {
 			all_known = false;
-			config_report(builder, section, entry,
+			config_fault(builder, "endpoints",
 				check->component_count > 1
 					? "`endpoints`: none of its components has [endpoint %s]"
 					: "`endpoints`: this component has no [endpoint %s]",
@@ -219,7 +209,7 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
 		}
 	}
 	if (check->endpoint_count > 0 && all_known && without_endpoint(check)) {
-		config_report(builder, section, entry,
+		config_fault(builder, "endpoints",
 			"`endpoints` names no endpoint of [component %s], which `component` names",
 			without_endpoint(check));
 	}
@@ -230,70 +220,64 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
  * interval; reports to a ttl check come as they like.
  */
 static bool window_holds_fall(
-	const struct config_section *section, const struct config_check *check)
+	const struct config_builder *builder, const struct config_check *check)
 {
 	return check->window_ms == 0 || check->type == CONFIG_CHECK_TTL ||
-		config_is_bad(section, "fall") || config_is_bad(section, "interval") ||
-		config_is_bad(section, "fast_interval") ||
+		config_is_bad(builder, "fall") || config_is_bad(builder, "interval") ||
+		config_is_bad(builder, "fast_interval") ||
 		(check->fall - 1) * check->falling_interval_ms < check->window_ms;
 }
 
-static void rule_window(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check)
+static void rule_window(struct config_builder *builder, const struct config_check *check)
 {
-	if (window_holds_fall(section, check)) {
+	if (window_holds_fall(builder, check)) {
 		return;
 	}
 	double apart_s = (double)check->falling_interval_ms / 1000;
-	config_report(builder, section, config_section_find(section, "window"),
+	config_fault(builder, "window",
 		"`window` can never hold `fall` = %d failures, which `%s` = %.9gs sets "
 		"apart: it must be longer than %.9gs",
-		check->fall, config_lacks(section, "fast_interval") ? "interval" : "fast_interval",
+		check->fall, config_lacks(builder, "fast_interval") ? "interval" : "fast_interval",
 		apart_s, (check->fall - 1) * apart_s);
 }
 
 /* Both are written: of a default nobody says that it was meant. */
-static void doubt_longer_than_interval(struct config_builder *builder,
-	const struct config_section *section, const char *key, int64_t value_ms,
-	int64_t interval_ms, const char *effect)
+static void doubt_longer_than_interval(struct config_builder *builder, const char *key,
+	int64_t value_ms, int64_t interval_ms, const char *effect)
 {
-	struct err doubt = ERR_INIT;
-	if (!*config_given(section, key) || !*config_given(section, "interval") ||
+	if (!*config_given(builder, key) || !*config_given(builder, "interval") ||
 		value_ms <= interval_ms) {
 		return;
 	}
-	err_set(&doubt, BERTH_FAILED, "%.9gs is longer than `interval`, %.9gs: %s",
+	config_doubt(builder, key, "%.9gs is longer than `interval`, %.9gs: %s",
 		(double)value_ms / 1000, (double)interval_ms / 1000, effect);
-	config_warn(builder, section, config_section_find(section, key), &doubt);
 }
 
-static void doubt_times(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check)
+static void doubt_times(struct config_builder *builder, const struct config_check *check)
 {
 	if (check->type != CONFIG_CHECK_TTL) {
-		doubt_longer_than_interval(builder, section, "timeout", check->timeout_ms,
+		doubt_longer_than_interval(builder, "timeout", check->timeout_ms,
 			check->interval_ms, "a run that hangs keeps the next ones from their time");
 	}
-	doubt_longer_than_interval(builder, section, "fast_interval", check->fast_interval_ms,
+	doubt_longer_than_interval(builder, "fast_interval", check->fast_interval_ms,
 		check->interval_ms, "while the state changes, the check would run less often");
 }
 
-static void rule_type(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static void rule_type(struct config_builder *builder, struct config_check *check)
 {
 	switch (check->type) {
 	case CONFIG_CHECK_COMMAND:
-		rule_command(builder, section, check);
+		rule_command(builder, check);
 		break;
 	case CONFIG_CHECK_TCP:
-		rule_target(builder, section, check);
+		rule_target(builder, check);
 		break;
 	case CONFIG_CHECK_HTTP:
-		rule_http(builder, section, check);
+		rule_http(builder, check);
 		break;
 	case CONFIG_CHECK_GRPC:
-		rule_target(builder, section, check);
-		config_rule_probe(builder, section, check);
+		rule_target(builder, check);
+		config_rule_probe(builder, check);
 		break;
 	case CONFIG_CHECK_TTL:
 		break;
@@ -315,31 +299,30 @@ void config_check_fill_intervals(struct config_check *check)
 	}
 }
 
-void config_rule_check(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check, bool components_known)
+void config_rule_check(
+	struct config_builder *builder, struct config_check *check, bool components_known)
 {
-	refuse_twice(builder, section, check);
+	refuse_twice(builder, check);
 	if (components_known) {
-		rule_endpoints(builder, section, check);
+		rule_endpoints(builder, check);
 	}
 	config_check_fill_intervals(check);
-	const struct config_entry *type = config_section_find(section, "type");
-	if (type && type->bad) {
+	if (config_is_bad(builder, "type")) {
 		return;
 	}
-	if (config_lacks(section, "type") && config_lacks(section, "command")) {
-		config_report(builder, section, type,
+	if (config_lacks(builder, "type") && config_lacks(builder, "command")) {
+		config_fault(builder, "type",
 			"[check %s] needs `type` (command, tcp, http, ttl or grpc), or a `command`",
-			section->name);
+			builder->section->name);
 		return;
 	}
-	config_refuse_other_types(builder, section, &config_sections[CONFIG_CHECK], check->type);
-	rule_window(builder, section, check);
-	doubt_times(builder, section, check);
-	rule_type(builder, section, check);
+	config_refuse_other_types(builder, &config_sections[CONFIG_CHECK], check->type);
+	rule_window(builder, check);
+	doubt_times(builder, check);
+	rule_type(builder, check);
 	struct err doubt = ERR_INIT;
 	if (!builder->former &&
 		config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {
-		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
+		config_doubt(builder, "writer", "%s", doubt.msg);
 	}
 }

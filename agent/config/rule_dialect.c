@@ -20,32 +20,30 @@ static bool has_endpoint(const struct config_component *component, const char *n
 	return false;
 }
 
-static void need_endpoint(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component, const char *key, const char *name)
+static void need_endpoint(struct config_builder *builder, const struct config_component *component,
+	const char *key, const char *name)
 {
 	if (*name && !has_endpoint(component, name)) {
-		config_report(builder, section, config_section_find(section, key),
-			"`%s`: this component has no [endpoint %s]", key, name);
+		config_fault(builder, key, "`%s`: this component has no [endpoint %s]", key, name);
 	}
 }
 
-static void rule_endpoints(struct config_builder *builder, const struct config_section *section,
-	const struct config_dialect *dialect, const struct config_component *component)
+static void rule_endpoints(struct config_builder *builder, const struct config_dialect *dialect,
+	const struct config_component *component)
 {
-	need_endpoint(builder, section, component, "endpoint", dialect->endpoint);
-	need_endpoint(builder, section, component, "ssl_endpoint", dialect->ssl_endpoint);
+	need_endpoint(builder, component, "endpoint", dialect->endpoint);
+	need_endpoint(builder, component, "ssl_endpoint", dialect->ssl_endpoint);
 	for (size_t i = 0; i < dialect->additional_count; i++) {
-		need_endpoint(builder, section, component, "additional", dialect->additional[i]);
+		need_endpoint(builder, component, "additional", dialect->additional[i]);
 	}
 	if (component->endpoint_count == 0 && dialect->type != DIALECT_REGISTRAR) {
-		config_report(builder, section, NULL,
+		config_fault(builder, NULL,
 			"[dialect %s] needs an [endpoint] of its component, for host and port",
-			section->name);
+			builder->section->name);
 	}
 }
 
-static void require(struct config_builder *builder, const struct config_section *section,
-	enum dialect_type type)
+static void require(struct config_builder *builder, enum dialect_type type)
 {
 	static const char *const keys[][3] = {
 		[DIALECT_REGISTRAR] = { "domain", "host_type" },
@@ -55,7 +53,7 @@ static void require(struct config_builder *builder, const struct config_section 
 		[DIALECT_NERVE] = { "path" },
 	};
 	for (size_t i = 0; keys[type][i]; i++) {
-		config_require(builder, section, keys[type][i]);
+		config_require(builder, keys[type][i]);
 	}
 }
 
@@ -101,26 +99,24 @@ static void fill(struct config_dialect *dialect, const struct config_component *
 					       : stable_uuid(component->path, dialect->name));
 }
 
-void config_rule_dialect(struct config_builder *builder, const struct config_section *section,
-	struct config_dialect *dialect, const struct config_component *component)
+void config_rule_dialect(struct config_builder *builder, struct config_dialect *dialect,
+	const struct config_component *component)
 {
-	const struct config_entry *type = config_section_find(section, "type");
 	dialect->type = types[dialect->word];
-	if (config_lacks(section, "type")) {
-		config_report(builder, section, type,
+	if (config_lacks(builder, "type")) {
+		config_fault(builder, "type",
 			"[dialect %s] needs `type` (registrar, "
 			"serverset, curator, spring or nerve)",
-			section->name);
+			builder->section->name);
 		return;
 	}
-	if (type->bad) {
+	if (config_is_bad(builder, "type")) {
 		return;
 	}
-	config_refuse_other_types(
-		builder, section, &config_sections[CONFIG_DIALECT], dialect->word);
-	require(builder, section, dialect->type);
+	config_refuse_other_types(builder, &config_sections[CONFIG_DIALECT], dialect->word);
+	require(builder, dialect->type);
 	if (component) {
-		rule_endpoints(builder, section, dialect, component);
+		rule_endpoints(builder, dialect, component);
 		fill(dialect, component);
 	}
 }
@@ -133,15 +129,14 @@ static bool are_members_of_one_group(const struct config_dialect *a, const struc
 		(a->type == DIALECT_SERVERSET || strcmp(a->instance_id, b->instance_id) == 0);
 }
 
-void config_rule_dialect_group(struct config_builder *builder, const struct config_section *section,
-	const struct config_dialect *dialect)
+void config_rule_dialect_group(struct config_builder *builder, const struct config_dialect *dialect)
 {
 	const struct config *config = builder->config;
 	for (size_t i = 0; i < config->component_count; i++) {
 		for (size_t j = 0; j < config->components[i].dialect_count; j++) {
 			const struct config_dialect *other = &config->components[i].dialects[j];
 			if (are_members_of_one_group(dialect, other)) {
-				config_report(builder, section, NULL,
+				config_fault(builder, NULL,
 					"[dialect %s] and [dialect %s] would be the same member of "
 					"%s; an agent can be it once",
 					other->name, dialect->name, dialect->path);

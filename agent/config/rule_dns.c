@@ -14,19 +14,18 @@
 
 #define MAX_LISTEN 16
 
-static void check_listen(struct config_builder *builder, const struct config_section *section)
+static void check_listen(struct config_builder *builder)
 {
 	const struct config_dns *dns = &builder->config->dns;
-	const struct config_entry *entry = config_section_find(section, "listen");
 	if (dns->listen_count > MAX_LISTEN) {
-		config_report(builder, section, entry, "`listen`: at most %d addresses are allowed",
+		config_fault(builder, "listen", "`listen`: at most %d addresses are allowed",
 			MAX_LISTEN);
 	}
 	for (size_t i = 0; i < dns->listen_count; i++) {
 		for (size_t before = 0; before < i; before++) {
 			if (strcmp(dns->listen[i], dns->listen[before]) == 0 &&
 				!config_address_is_placeholder(dns->listen[i])) {
-				config_report(builder, section, entry, "`listen` names %s twice",
+				config_fault(builder, "listen", "`listen` names %s twice",
 					dns->listen[i]);
 				return;
 			}
@@ -57,11 +56,10 @@ static bool is_private(const char *host)
 	return found;
 }
 
-static void doubt_listen(struct config_builder *builder, const struct config_section *section)
+static void doubt_listen(struct config_builder *builder)
 {
 	const struct config_dns *dns = &builder->config->dns;
 	for (size_t i = 0; i < dns->listen_count; i++) {
-		struct err doubt = ERR_INIT;
 		struct err bad = ERR_INIT;
 		char *host;
 		char *port;
@@ -70,12 +68,10 @@ static void doubt_listen(struct config_builder *builder, const struct config_sec
 			continue;
 		}
 		if (!is_private(host)) {
-			err_set(&doubt, BERTH_FAILED,
+			config_doubt(builder, "listen",
 				"strangers may reach %s, read the registry there, and have "
 				"answers sent to others: let a firewall keep them out",
 				dns->listen[i]);
-			config_warn(
-				builder, section, config_section_find(section, "listen"), &doubt);
 		}
 		free(host);
 		free(port);
@@ -123,16 +119,15 @@ static void doubt_system(const struct config_dns *dns, struct err *doubt)
 	}
 }
 
-static void check_forward(struct config_builder *builder, const struct config_section *section)
+static void check_forward(struct config_builder *builder)
 {
 	const struct config_dns *dns = &builder->config->dns;
-	const struct config_entry *entry = config_section_find(section, "forward");
 	struct err doubt = ERR_INIT;
 	for (size_t i = 0; i < dns->forward_count; i++) {
 		const char *server = dns->forward[i];
 		bool is_word = strcmp(server, "none") == 0 || strcmp(server, "system") == 0;
 		if (is_word && dns->forward_count > 1) {
-			config_report(builder, section, entry,
+			config_fault(builder, "forward",
 				"`forward`: `%s` has no other server next to it", server);
 		}
 		if (!is_word) {
@@ -142,47 +137,41 @@ static void check_forward(struct config_builder *builder, const struct config_se
 		}
 	}
 	if (doubt.code) {
-		config_warn(builder, section, entry, &doubt);
+		config_doubt(builder, "forward", "%s", doubt.msg);
 	}
 }
 
 /* Resolvers answer some domains themselves (RFC 6761, RFC 6762) and never ask a server. */
-static void doubt_domain(struct config_builder *builder, const struct config_section *section)
+static void doubt_domain(struct config_builder *builder)
 {
 	static const char *const reserved[] = { "local", "localhost", "invalid", "arpa" };
 	const char *domain = builder->config->dns.domain;
 	const char *dot = strrchr(domain, '.');
 	const char *top = dot ? dot + 1 : domain;
-	struct err doubt = ERR_INIT;
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
 		if (strcmp(top, reserved[i]) == 0) {
-			err_set(&doubt, BERTH_FAILED,
+			config_doubt(builder, "domain",
 				"resolvers do not ask a server like this one for names below %s",
 				top);
-			config_warn(
-				builder, section, config_section_find(section, "domain"), &doubt);
 		}
 	}
 }
 
-static void doubt_fraction(struct config_builder *builder, const struct config_section *section,
-	const char *key, int64_t value_ms)
+static void doubt_fraction(struct config_builder *builder, const char *key, int64_t value_ms)
 {
-	struct err doubt = ERR_INIT;
 	if (value_ms % 1000 != 0) {
-		err_set(&doubt, BERTH_FAILED,
+		config_doubt(builder, key,
 			"a time to live has whole seconds, so this one is %lld s",
 			(long long)(value_ms / 1000));
-		config_warn(builder, section, config_section_find(section, key), &doubt);
 	}
 }
 
-void config_rule_dns(struct config_builder *builder, const struct config_section *section)
+void config_rule_dns(struct config_builder *builder)
 {
-	check_listen(builder, section);
-	doubt_listen(builder, section);
-	check_forward(builder, section);
-	doubt_domain(builder, section);
-	doubt_fraction(builder, section, "ttl", builder->config->dns.ttl_ms);
-	doubt_fraction(builder, section, "stale_ttl", builder->config->dns.stale_ttl_ms);
+	check_listen(builder);
+	doubt_listen(builder);
+	check_forward(builder);
+	doubt_domain(builder);
+	doubt_fraction(builder, "ttl", builder->config->dns.ttl_ms);
+	doubt_fraction(builder, "stale_ttl", builder->config->dns.stale_ttl_ms);
 }

@@ -28,20 +28,19 @@ const struct config_registry *config_further_at(const struct config *config, con
 	return further_named(config, name, strcspn(name, "/"));
 }
 
-void config_rule_further(struct config_builder *builder, const struct config_section *section,
-	const struct config_registry *further)
+void config_rule_further(struct config_builder *builder, const struct config_registry *further)
 {
 	struct err err = ERR_INIT;
 	enum registry_url_kind kind;
 	if (*further->name && config_verify_label(further->name, &err)) {
-		config_report(builder, section, NULL,
+		config_fault(builder, NULL,
 			"[registry %.60s]: the name becomes a part of paths and of DNS names, and "
 			"%s",
 			further->name, err.msg);
 	}
-	config_require(builder, section, "url");
+	config_require(builder, "url");
 	if (registry_url_rest(further->url, &kind) && kind == REGISTRY_URL_HOST) {
-		config_report(builder, section, config_section_find(section, "url"),
+		config_fault(builder, "url",
 			"`url`: a host's agent can be behind [registry] alone; allowed are "
 			"zookeeper://, zookeeper+tls:// and dir:");
 	}
@@ -56,11 +55,10 @@ static bool is_in_net(const char *path)
 }
 
 /* A path that the agent would write to. */
-static void refuse_net(struct config_builder *builder, const struct config_section *section,
-	const char *key, const char *path)
+static void refuse_net(struct config_builder *builder, const char *key, const char *path)
 {
 	if (is_in_net(path)) {
-		config_report(builder, section, config_section_find(section, key),
+		config_fault(builder, key,
 			"`%s`: %s is below " CONFIG_NET
 			", which stands for further registries: they can be read only",
 			key, path);
@@ -68,86 +66,85 @@ static void refuse_net(struct config_builder *builder, const struct config_secti
 }
 
 /* A path that is read: in /net only that of a registry that there is. */
-static void refuse_unknown(struct config_builder *builder, const struct config_section *section,
-	const char *key, const char *path)
+static void refuse_unknown(struct config_builder *builder, const char *key, const char *path)
 {
 	if (is_in_net(path) && strcmp(path, CONFIG_NET) != 0 &&
 		!config_further_at(builder->config, path)) {
 		const char *name = path + strlen(CONFIG_NET) + 1;
-		config_report(builder, section, config_section_find(section, key),
+		config_fault(builder, key,
 			"`%s`: there is no [registry %.*s], which %s would be in", key,
 			(int)strcspn(name, "/"), name, path);
 	}
 }
 
-static void refuse_all_unknown(struct config_builder *builder, const struct config_section *section,
-	const char *key, char *const *paths, size_t count)
+static void refuse_all_unknown(
+	struct config_builder *builder, const char *key, char *const *paths, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		refuse_unknown(builder, section, key, paths[i]);
+		refuse_unknown(builder, key, paths[i]);
 	}
 }
 
-static void check_component(struct config_builder *builder, const struct config_section *section)
+static void check_component(struct config_builder *builder)
 {
 	const struct config_component *component = config_component_named(
-		builder->config, section->name);
+		builder->config, builder->section->name);
 	if (component) {
-		refuse_net(builder, section, "path", component->path);
+		refuse_net(builder, "path", component->path);
 	}
 }
 
-static void check_import(struct config_builder *builder, const struct config_section *section)
+static void check_import(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->config->import_count; i++) {
 		const struct config_import *import = &builder->config->imports[i];
-		if (strcmp(import->name, section->name) != 0 || !is_in_net(import->as)) {
+		if (strcmp(import->name, builder->section->name) != 0 || !is_in_net(import->as)) {
 			continue;
 		}
 		const struct config_registry *further = config_further_at(
 			builder->config, import->as);
 		size_t top = strlen(CONFIG_NET) + 1 + (further ? strlen(further->name) : 0);
-		refuse_unknown(builder, section, "as", import->as);
+		refuse_unknown(builder, "as", import->as);
 		if (strcmp(import->as, CONFIG_NET) == 0 || (further && strlen(import->as) == top)) {
-			config_report(builder, section, config_section_find(section, "as"),
+			config_fault(builder, "as",
 				"`as`: %s cannot be an import; write a path below it", import->as);
 		}
 	}
 }
 
-static void check_output(struct config_builder *builder, const struct config_section *section)
+static void check_output(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->config->output_count; i++) {
 		const struct config_output *output = &builder->config->outputs[i];
-		if (strcmp(output->name, section->name) == 0) {
-			refuse_unknown(builder, section, "from", output->from_path);
-			refuse_all_unknown(builder, section, "failover", output->failover,
-				output->failover_count);
+		if (strcmp(output->name, builder->section->name) == 0) {
+			refuse_unknown(builder, "from", output->from_path);
+			refuse_all_unknown(
+				builder, "failover", output->failover, output->failover_count);
 		}
 	}
 }
 
-static void check_cache(struct config_builder *builder, const struct config_section *section)
+static void check_cache(struct config_builder *builder)
 {
 	const struct config_cache *cache = &builder->config->cache;
-	refuse_all_unknown(builder, section, "warm", cache->warm, cache->warm_count);
+	refuse_all_unknown(builder, "warm", cache->warm, cache->warm_count);
 }
 
-static void check_xds(struct config_builder *builder, const struct config_section *section)
+static void check_xds(struct config_builder *builder)
 {
 	const struct config_xds *xds = &builder->config->xds;
-	refuse_all_unknown(builder, section, "serve", xds->serve, xds->serve_count);
-	refuse_all_unknown(builder, section, "failover", xds->failover, xds->failover_count);
+	refuse_all_unknown(builder, "serve", xds->serve, xds->serve_count);
+	refuse_all_unknown(builder, "failover", xds->failover, xds->failover_count);
 }
 
-static void check_container(struct config_builder *builder, const struct config_section *section)
+static void check_container(struct config_builder *builder)
 {
 	for (size_t i = 0; i < builder->config->container_count; i++) {
 		const struct config_container *container = &builder->config->containers[i];
-		for (size_t j = 0;
-			strcmp(container->glob, section->name) == 0 && j < container->allow_count;
+		for (size_t j = 0; strcmp(container->glob, builder->section->name) == 0 &&
+			j < container->allow_count;
 			j++) {
-			refuse_net(builder, section, "allow", container->allow[j]);
+			refuse_net(builder, "allow", container->allow[j]);
 		}
 	}
 }
@@ -167,12 +164,11 @@ static void doubt_name(struct config_builder *builder)
 		named = named ? named : section;
 	}
 	if (named) {
-		struct err doubt = ERR_INIT;
-		err_set(&doubt, BERTH_FAILED,
+		builder->section = named;
+		config_doubt(builder, NULL,
 			"[registry %s] is only read, and there is no [registry] without a name: "
 			"the agent's own records are in %s",
 			named->name, builder->config->registry.url);
-		config_warn(builder, named, NULL, &doubt);
 	}
 }
 
@@ -181,16 +177,11 @@ void config_rule_net(struct config_builder *builder)
 	doubt_name(builder);
 	static const struct {
 		enum config_section_kind kind;
-		void (*check)(struct config_builder *builder, const struct config_section *section);
+		void (*check)(struct config_builder *builder);
 	} checks[] = { { CONFIG_COMPONENT, check_component }, { CONFIG_IMPORT, check_import },
 		{ CONFIG_OUTPUT, check_output }, { CONFIG_CACHE, check_cache },
 		{ CONFIG_XDS, check_xds }, { CONFIG_CONTAINER, check_container } };
-	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
-		for (size_t j = 0; j < ARRAY_LEN(checks); j++) {
-			if (strcmp(section->kind, config_sections[checks[j].kind].kind) == 0) {
-				checks[j].check(builder, section);
-			}
-		}
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+		config_each_section(builder, checks[i].kind, checks[i].check);
 	}
 }

@@ -13,14 +13,12 @@ static bool is_hosted(const struct config *config)
 	return registry_url_rest(config->registry.url, &kind) && kind == REGISTRY_URL_HOST;
 }
 
-static void refuse_component(struct config_builder *builder, const struct config_section *section)
+static void refuse_component(struct config_builder *builder)
 {
 	const struct config_component *component = config_component_named(
-		builder->config, section->name);
+		builder->config, builder->section->name);
 	if (component && !component->ephemeral) {
-		const struct config_entry *entry = config_section_find(section, "znode");
-		config_report(builder, section,
-			entry ? entry : config_section_find(section, "persistence"),
+		config_fault(builder, config_key_or(builder, "znode", "persistence"),
 			"with `url = host:` the record is ephemeral: the host's agent announces no "
 			"persistent node; allowed are `persistence = container` or `znode = "
 			"ephemeral`");
@@ -41,15 +39,16 @@ void config_rule_host(struct config_builder *builder)
 	const struct config_source *source = builder->source;
 	for (size_t i = 0; is_hosted(builder->config) && i < source->section_count; i++) {
 		const struct config_section *section = &source->sections[i];
+		builder->section = section;
 		for (size_t j = 0; j < ARRAY_LEN(refused); j++) {
 			if (strcmp(section->kind, refused[j].kind) == 0) {
-				config_report(builder, section, NULL,
+				config_fault(builder, NULL,
 					"[%s%s%s] cannot be with `url = host:`: %s", section->kind,
 					*section->name ? " " : "", section->name, refused[j].why);
 			}
 		}
 		if (strcmp(section->kind, "component") == 0) {
-			refuse_component(builder, section);
+			refuse_component(builder);
 		}
 	}
 }

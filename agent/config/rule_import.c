@@ -8,13 +8,12 @@ static bool overlap(const char *a, const char *b)
 }
 
 /* Nothing is written below an import, and an ephemeral record has nothing below it. */
-static void refuse_components(struct config_builder *builder, const struct config_section *section,
-	const struct config_import *import)
+static void refuse_components(struct config_builder *builder, const struct config_import *import)
 {
 	for (size_t i = 0; i < builder->config->component_count; i++) {
 		const struct config_component *component = &builder->config->components[i];
 		if (overlap(import->as, component->path)) {
-			config_report(builder, section, config_section_find(section, "as"),
+			config_fault(builder, "as",
 				"`as = %s`: the record of [component%s%s] is at %s; one cannot lie "
 				"below the other",
 				import->as, *component->name ? " " : "", component->name,
@@ -23,25 +22,23 @@ static void refuse_components(struct config_builder *builder, const struct confi
 	}
 }
 
-static void refuse_imports(struct config_builder *builder, const struct config_section *section,
-	const struct config_import *import)
+static void refuse_imports(struct config_builder *builder, const struct config_import *import)
 {
 	for (size_t i = 0; i + 1 < builder->config->import_count; i++) {
 		const struct config_import *other = &builder->config->imports[i];
 		if (overlap(import->as, other->as)) {
-			config_report(builder, section, config_section_find(section, "as"),
+			config_fault(builder, "as",
 				"`as = %s`: [import %s] is at %s; one cannot lie below the other",
 				import->as, other->name, other->as);
 		}
 	}
 }
 
-void config_rule_import(struct config_builder *builder, const struct config_section *section,
-	const struct config_import *import)
+void config_rule_import(struct config_builder *builder, const struct config_import *import)
 {
-	config_require(builder, section, "type");
-	config_require(builder, section, "from");
-	config_require(builder, section, "as");
-	refuse_components(builder, section, import);
-	refuse_imports(builder, section, import);
+	config_require(builder, "type");
+	config_require(builder, "from");
+	config_require(builder, "as");
+	refuse_components(builder, import);
+	refuse_imports(builder, import);
 }

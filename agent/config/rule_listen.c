@@ -20,33 +20,30 @@ static const char *who_listens(const struct config *config, const char *address,
 	return NULL;
 }
 
-void config_rule_listen(struct config_builder *builder, const struct config_section *section,
-	const struct config_listen *listen)
+void config_rule_listen(struct config_builder *builder, const struct config_listen *listen)
 {
 	struct config *config = builder->config;
-	struct err useless = ERR_INIT;
-	if (config_lacks(section, "address")) {
-		config_report(builder, section, NULL,
+	if (config_lacks(builder, "address")) {
+		config_fault(builder, NULL,
 			"[listen %s] needs an `address`: host:port, such as 0.0.0.0:8931",
-			section->name);
+			builder->section->name);
 		return;
 	}
-	if (config_is_bad(section, "address")) {
+	if (config_is_bad(builder, "address")) {
 		return;
 	}
 	bool waits = config_address_is_placeholder(listen->address);
 	const char *other = waits ? NULL
 				  : who_listens(config, listen->address, config->listen_count - 1);
 	if (other) {
-		config_report(builder, section, config_section_find(section, "address"),
-			"`address`: %s listens at %s, too", other, listen->address);
+		config_fault(builder, "address", "`address`: %s listens at %s, too", other,
+			listen->address);
 	}
-	if (config_lacks(section, "under")) {
-		err_set(&useless, BERTH_FAILED,
+	if (config_lacks(builder, "under")) {
+		config_doubt(builder, NULL,
 			"[listen %s] has no `under`: it shows nothing; write a path and /**, such "
 			"as /users/joe/**",
-			section->name);
-		config_warn(builder, section, NULL, &useless);
+			builder->section->name);
 	}
 	config_add_own_hosts(&config->agent, listen->address);
 }

@@ -27,8 +27,7 @@ static void split_from(struct config_output *output)
 	output->from_path = len ? allocate_bytes(output->from, len) : allocate_text("/");
 }
 
-static void rule_attributes(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+static void rule_attributes(struct config_builder *builder, struct config_output *output)
 {
 	char selection[SELECT_BYTES] = "";
 	for (size_t i = 0; i < output->attribute_count; i++) {
@@ -37,105 +36,92 @@ static void rule_attributes(struct config_builder *builder, const struct config_
 		struct err err = ERR_INIT;
 		if (select_add(selection, wanted->name, wanted->value, &err)) {
 			snprintf(key, sizeof(key), "attribute.%s", wanted->name);
-			config_report(
-				builder, section, config_section_find(section, key), "%s", err.msg);
+			config_fault(builder, key, "%s", err.msg);
 		}
 	}
 	output->selection = allocate_text(selection);
 }
 
-static void refuse_key(struct config_builder *builder, const struct config_section *section,
-	const char *key, const char *where)
+static void refuse_key(struct config_builder *builder, const char *key, const char *where)
 {
-	if (!config_is_bad(section, key) && !config_lacks(section, key)) {
-		config_report(builder, section, config_section_find(section, key),
-			"`%s` means nothing %s", key, where);
+	if (!config_is_bad(builder, key) && !config_lacks(builder, key)) {
+		config_fault(builder, key, "`%s` means nothing %s", key, where);
 	}
 }
 
-static void rule_runtime(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void rule_runtime(struct config_builder *builder, const struct config_output *output)
 {
 	static const char *const of_files[] = { "path", "mode", "owner", "group", "check",
 		"on_change" };
-	config_require(builder, section, "socket");
-	config_require(builder, section, "backend");
+	config_require(builder, "socket");
+	config_require(builder, "backend");
 	for (size_t i = 0; i < ARRAY_LEN(of_files); i++) {
-		refuse_key(builder, section, of_files[i],
+		refuse_key(builder, of_files[i],
 			"with `format = haproxy-runtime`, which writes no file");
 	}
 	if (output->write == CONFIG_WRITE_IN_PLACE) {
-		refuse_key(builder, section, "write", "with `format = haproxy-runtime`");
+		refuse_key(builder, "write", "with `format = haproxy-runtime`");
 	}
 }
 
-static void rule_file(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void rule_file(struct config_builder *builder, const struct config_output *output)
 {
-	config_require(builder, section, "path");
-	refuse_key(builder, section, "socket", "without `format = haproxy-runtime`");
+	config_require(builder, "path");
+	refuse_key(builder, "socket", "without `format = haproxy-runtime`");
 	if (output->format != CONFIG_FORMAT_HAPROXY) {
-		refuse_key(builder, section, "backend",
-			"without `format = haproxy` or haproxy-runtime");
+		refuse_key(builder, "backend", "without `format = haproxy` or haproxy-runtime");
 	}
 }
 
 /* A file that is a mount can only be written over. */
-static void rule_write(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+static void rule_write(struct config_builder *builder, struct config_output *output)
 {
 	static const char *const of_new_files[] = { "mode", "owner", "group" };
-	const struct config_entry *entry = config_section_find(section, "write");
-	struct err doubt = ERR_INIT;
 	const struct config_output *former = builder->former
-		? config_output_named(builder->former, section->name)
+		? config_output_named(builder->former, builder->section->name)
 		: NULL;
 	bool is_mount = former ? former->write == CONFIG_WRITE_IN_PLACE
-			       : !config_is_bad(section, "path") && mount_is_at(output->path);
-	if (config_lacks(section, "write")) {
+			       : !config_is_bad(builder, "path") && mount_is_at(output->path);
+	if (config_lacks(builder, "write")) {
 		output->write = is_mount ? CONFIG_WRITE_IN_PLACE : CONFIG_WRITE_REPLACE;
 	} else if (output->write == CONFIG_WRITE_REPLACE && is_mount) {
-		config_report(builder, section, entry,
+		config_fault(builder, "write",
 			"`write`: %s is a mount, which cannot be replaced: in-place writes into it",
 			output->path);
 	} else if (output->write == CONFIG_WRITE_IN_PLACE && !is_mount) {
-		err_set(&doubt, BERTH_FAILED,
+		config_doubt(builder, "write",
 			"%s is not a mount here: with replace, readers see no half of a file",
 			output->path);
-		config_warn(builder, section, entry, &doubt);
 	}
 	for (size_t i = 0; output->write == CONFIG_WRITE_IN_PLACE && i < 3; i++) {
-		refuse_key(builder, section, of_new_files[i],
+		refuse_key(builder, of_new_files[i],
 			is_mount ? "for a file that is a mount, which is written in place"
 				 : "with `write = in-place`");
 	}
 }
 
 /* The source of the content; with `render` alone `format = render` is not needed. */
-static void rule_content(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+static void rule_content(struct config_builder *builder, struct config_output *output)
 {
-	bool has_render = !config_lacks(section, "render");
-	if (config_lacks(section, "format")) {
+	bool has_render = !config_lacks(builder, "render");
+	if (config_lacks(builder, "format")) {
 		output->format = CONFIG_FORMAT_RENDER;
 		if (!has_render) {
-			config_report(builder, section, NULL,
+			config_fault(builder, NULL,
 				"[output %s] needs `format`, or `render` with a command",
-				section->name);
+				builder->section->name);
 		}
 	} else if (has_render && output->format != CONFIG_FORMAT_RENDER) {
-		config_report(builder, section, config_section_find(section, "render"),
+		config_fault(builder, "render",
 			"`render` makes the whole content: it goes without another `format`");
 	} else if (!has_render && output->format == CONFIG_FORMAT_RENDER) {
-		config_require(builder, section, "render");
+		config_require(builder, "render");
 	}
 }
 
 /* The text of the list's item; each path counts once. */
-static void rule_failover(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void rule_failover(struct config_builder *builder, const struct config_output *output)
 {
-	const struct config_entry *entry = config_section_find(section, "failover");
 	for (size_t i = 0; i < output->failover_count; i++) {
 		const char *path = output->failover[i];
 		bool twice = strcmp(path, output->from) == 0;
@@ -143,86 +129,72 @@ static void rule_failover(struct config_builder *builder, const struct config_se
 			twice = twice || strcmp(path, output->failover[before]) == 0;
 		}
 		if (twice) {
-			config_report(builder, section, entry,
+			config_fault(builder, "failover",
 				"`failover`: %s is followed already; name other paths", path);
 		}
 	}
 }
 
-static void rule_prefer(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+static void rule_prefer(struct config_builder *builder, struct config_output *output)
 {
-	const struct config_entry *entry = config_section_find(section, "prefer");
-	struct err doubt = ERR_INIT;
-	if (config_lacks(section, "prefer")) {
+	if (config_lacks(builder, "prefer")) {
 		output->prefer = output->format == CONFIG_FORMAT_ENVOY ? CONFIG_PREFER_ZONE
 								       : CONFIG_PREFER_NOTHING;
 	} else if (output->prefer == CONFIG_PREFER_ZONE && !*builder->config->agent.zone &&
 		output->failover_count == 0 && output->format != CONFIG_FORMAT_ENVOY &&
-		!config_is_bad(section, "prefer")) {
-		err_set(&doubt, BERTH_FAILED,
+		!config_is_bad(builder, "prefer")) {
+		config_doubt(builder, "prefer",
 			"nothing is nearer than anything else without `zone` in [agent]");
-		config_warn(builder, section, entry, &doubt);
 	}
 }
 
-static void rule_times(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+static void rule_times(struct config_builder *builder, struct config_output *output)
 {
-	if (config_lacks(section, "quiet")) {
+	if (config_lacks(builder, "quiet")) {
 		output->quiet_ms = output->format == CONFIG_FORMAT_HAPROXY_RUNTIME
 			? QUIET_RUNTIME_MS
 			: QUIET_MS;
 	}
-	if (output->max_wait_ms < output->quiet_ms && !config_is_bad(section, "quiet") &&
-		!config_is_bad(section, "max_wait")) {
-		const struct config_entry *entry = config_section_find(section, "max_wait");
-		config_report(builder, section,
-			entry ? entry : config_section_find(section, "quiet"),
+	if (output->max_wait_ms < output->quiet_ms && !config_is_bad(builder, "quiet") &&
+		!config_is_bad(builder, "max_wait")) {
+		config_fault(builder, config_key_or(builder, "max_wait", "quiet"),
 			"`max_wait` (%lldms) must not be less than `quiet` (%lldms)",
 			(long long)output->max_wait_ms, (long long)output->quiet_ms);
 	}
 }
 
-static void doubt_check(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void doubt_check(struct config_builder *builder, const struct config_output *output)
 {
-	struct err doubt = ERR_INIT;
 	if (output->check_argv && !strstr(output->check, "{}")) {
-		err_set(&doubt, BERTH_FAILED,
+		config_doubt(builder, "check",
 			"it has no {}, the name of the new file: it sees what is there already");
-		config_warn(builder, section, config_section_find(section, "check"), &doubt);
 	}
 }
 
-static void doubt_owner(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void doubt_owner(struct config_builder *builder, const struct config_output *output)
 {
 	const struct config_agent *agent = &builder->config->agent;
 	struct err owner = ERR_INIT;
 	struct err group = ERR_INIT;
-	if (!config_is_bad(section, "owner") && config_doubt_owner(output, agent, &owner)) {
-		config_warn(builder, section, config_section_find(section, "owner"), &owner);
+	if (!config_is_bad(builder, "owner") && config_doubt_owner(output, agent, &owner)) {
+		config_doubt(builder, "owner", "%s", owner.msg);
 	}
-	if (!config_is_bad(section, "group") && config_doubt_group(output, agent, &group)) {
-		config_warn(builder, section, config_section_find(section, "group"), &group);
+	if (!config_is_bad(builder, "group") && config_doubt_group(output, agent, &group)) {
+		config_doubt(builder, "group", "%s", group.msg);
 	}
 }
 
 /* An output makes its file, and no directory. */
-static void doubt_directory(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void doubt_directory(struct config_builder *builder, const struct config_output *output)
 {
-	struct err doubt = ERR_INIT;
 	struct stat status;
 	const char *slash = strrchr(output->path, '/');
-	if (config_is_bad(section, "path") || !slash || slash == output->path) {
+	if (config_is_bad(builder, "path") || !slash || slash == output->path) {
 		return;
 	}
 	char *directory = allocate_bytes(output->path, (size_t)(slash - output->path));
 	if (stat(directory, &status) != 0 || !S_ISDIR(status.st_mode)) {
-		err_set(&doubt, BERTH_FAILED, "there is no directory %s here", directory);
-		config_warn(builder, section, config_section_find(section, "path"), &doubt);
+		config_doubt(builder, "path", "there is no directory %s here", directory);
 	}
 	free(directory);
 }
@@ -249,29 +221,24 @@ static bool is_instance(const char *path)
 }
 
 /* The record of an instance and its direct children: the components are one level deeper. */
-static void doubt_from(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void doubt_from(struct config_builder *builder, const struct config_output *output)
 {
-	struct err doubt = ERR_INIT;
-	if (config_is_bad(section, "from") || output->from_tree ||
+	if (config_is_bad(builder, "from") || output->from_tree ||
 		!is_instance(output->from_path)) {
 		return;
 	}
-	err_set(&doubt, BERTH_FAILED,
+	config_doubt(builder, "from",
 		"is an instance, and its components are not its direct children: write "
 		"%s/components",
 		output->from_path);
-	config_warn(builder, section, config_section_find(section, "from"), &doubt);
 }
 
 /* The path may be a link, or a file that others write, too. */
-static void doubt_place(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void doubt_place(struct config_builder *builder, const struct config_output *output)
 {
-	const struct config_entry *entry = config_section_find(section, "path");
 	struct err doubt = ERR_INIT;
 	struct stat status;
-	if (!*output->path || config_is_bad(section, "path")) {
+	if (!*output->path || config_is_bad(builder, "path")) {
 		return;
 	}
 	bool in_place = output->write == CONFIG_WRITE_IN_PLACE;
@@ -281,7 +248,7 @@ static void doubt_place(struct config_builder *builder, const struct config_sect
 			"%s is a symbolic link, through which nothing is written in place", place);
 	} else if (!doubt.code && output->format == CONFIG_FORMAT_HOSTS) {
 		const struct file_work work = { .path = place,
-			.block = section->name,
+			.block = builder->section->name,
 			.block_domain = builder->config->dns.domain };
 		struct file_version ignored;
 		struct buffer whole;
@@ -295,58 +262,56 @@ static void doubt_place(struct config_builder *builder, const struct config_sect
 			place);
 	}
 	if (doubt.code) {
-		config_warn(builder, section, entry, &doubt);
+		config_doubt(builder, "path", "%s", doubt.msg);
 	}
 	free(place);
 }
 
 /* Two outputs that write one file, or keep one backend, would undo each other's work for ever. */
-static void refuse_same_place(struct config_builder *builder, const struct config_section *section,
-	const struct config_output *output)
+static void refuse_same_place(struct config_builder *builder, const struct config_output *output)
 {
 	for (size_t i = 0; i + 1 < builder->config->output_count; i++) {
 		const struct config_output *other = &builder->config->outputs[i];
 		bool blocks = output->format == CONFIG_FORMAT_HOSTS &&
 			other->format == CONFIG_FORMAT_HOSTS;
 		if (*output->path && strcmp(output->path, other->path) == 0 && !blocks) {
-			config_report(builder, section, config_section_find(section, "path"),
-				"[output %s] writes this file, too", other->name);
+			config_fault(
+				builder, "path", "[output %s] writes this file, too", other->name);
 		} else if (*output->socket && strcmp(output->socket, other->socket) == 0 &&
 			strcmp(output->backend, other->backend) == 0) {
-			config_report(builder, section, config_section_find(section, "backend"),
-				"[output %s] keeps this backend, too", other->name);
+			config_fault(builder, "backend", "[output %s] keeps this backend, too",
+				other->name);
 		}
 	}
 }
 
-void config_rule_output(struct config_builder *builder, const struct config_section *section,
-	struct config_output *output)
+void config_rule_output(struct config_builder *builder, struct config_output *output)
 {
 	split_from(output);
-	rule_attributes(builder, section, output);
-	config_require(builder, section, "from");
-	if (!config_is_bad(section, "format")) {
-		rule_content(builder, section, output);
+	rule_attributes(builder, output);
+	config_require(builder, "from");
+	if (!config_is_bad(builder, "format")) {
+		rule_content(builder, output);
 		if (output->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
-			rule_runtime(builder, section, output);
+			rule_runtime(builder, output);
 		} else {
-			rule_file(builder, section, output);
-			rule_write(builder, section, output);
+			rule_file(builder, output);
+			rule_write(builder, output);
 		}
 	}
-	rule_times(builder, section, output);
-	rule_failover(builder, section, output);
-	rule_prefer(builder, section, output);
-	refuse_same_place(builder, section, output);
+	rule_times(builder, output);
+	rule_failover(builder, output);
+	rule_prefer(builder, output);
+	refuse_same_place(builder, output);
 	if (builder->former) {
 		return;
 	}
-	config_warn_of_command(builder, section, "render", output->render_argv);
-	config_warn_of_command(builder, section, "check", output->check_argv);
-	config_warn_of_command(builder, section, "on_change", output->on_change_argv);
-	doubt_check(builder, section, output);
-	doubt_directory(builder, section, output);
-	doubt_place(builder, section, output);
-	doubt_from(builder, section, output);
-	doubt_owner(builder, section, output);
+	config_doubt_command(builder, "render", output->render_argv);
+	config_doubt_command(builder, "check", output->check_argv);
+	config_doubt_command(builder, "on_change", output->on_change_argv);
+	doubt_check(builder, output);
+	doubt_directory(builder, output);
+	doubt_place(builder, output);
+	doubt_from(builder, output);
+	doubt_owner(builder, output);
 }

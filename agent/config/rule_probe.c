@@ -85,8 +85,8 @@ static const char *pem_of(struct config_builder *builder, const char *path, stru
 	return text;
 }
 
-static const char *read_pem(struct config_builder *builder, const struct config_section *section,
-	const char *key, const char *path, const char *holds)
+static const char *read_pem(
+	struct config_builder *builder, const char *key, const char *path, const char *holds)
 {
 	struct err err = ERR_INIT;
 	if (!*path) {
@@ -101,14 +101,12 @@ static const char *read_pem(struct config_builder *builder, const struct config_
 			path);
 	}
 	if (err.code) {
-		config_report(builder, section, config_section_find(section, key), "`%s`: %s", key,
-			err.msg);
+		config_fault(builder, key, "`%s`: %s", key, err.msg);
 	}
 	return text;
 }
 
-static const char *system_authorities(
-	struct config_builder *builder, const struct config_section *section)
+static const char *system_authorities(struct config_builder *builder)
 {
 	for (size_t i = 0; i < ARRAY_LEN(system_bundles); i++) {
 		struct err ignored = ERR_INIT;
@@ -117,67 +115,57 @@ static const char *system_authorities(
 			return text;
 		}
 	}
-	config_report(builder, section, NULL,
+	config_fault(builder, NULL,
 		"[check %s] needs `tls_ca`: this machine has no certificates of authorities "
 		"(install ca-certificates), or `tls_verify = no`",
-		section->name);
+		builder->section->name);
 	return NULL;
 }
 
-static void rule_files(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+static void rule_files(struct config_builder *builder, struct config_check *check)
 {
 	bool has_cert = *check->tls_cert;
 	if (has_cert != (*check->tls_key != '\0')) {
-		config_report(builder, section,
-			config_section_find(section, has_cert ? "tls_cert" : "tls_key"),
+		config_fault(builder, has_cert ? "tls_cert" : "tls_key",
 			"`tls_cert` and `tls_key` need one another");
 	}
-	check->tls_ca_pem = read_pem(builder, section, "tls_ca", check->tls_ca, CERTIFICATE);
-	check->tls_cert_pem = read_pem(builder, section, "tls_cert", check->tls_cert, CERTIFICATE);
-	check->tls_key_pem = read_pem(
-		builder, section, "tls_key", check->tls_key, "PRIVATE KEY-----");
+	check->tls_ca_pem = read_pem(builder, "tls_ca", check->tls_ca, CERTIFICATE);
+	check->tls_cert_pem = read_pem(builder, "tls_cert", check->tls_cert, CERTIFICATE);
+	check->tls_key_pem = read_pem(builder, "tls_key", check->tls_key, "PRIVATE KEY-----");
 	if (!*check->tls_ca && check->tls_verify) {
-		check->tls_ca_pem = system_authorities(builder, section);
+		check->tls_ca_pem = system_authorities(builder);
 	}
 	if (*check->tls_ca && !check->tls_verify) {
-		struct err doubt = ERR_INIT;
-		err_set(&doubt, BERTH_FAILED, "has no effect with `tls_verify = no`");
-		config_warn(builder, section, config_section_find(section, "tls_ca"), &doubt);
+		config_doubt(builder, "tls_ca", "has no effect with `tls_verify = no`");
 	}
 }
 
-static void refuse_without_tls(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check)
+static void refuse_without_tls(struct config_builder *builder, const struct config_check *check)
 {
 	for (size_t i = 0; i < ARRAY_LEN(tls_keys); i++) {
-		const struct config_entry *entry = config_section_find(section, tls_keys[i]);
 		bool is_default = strcmp(tls_keys[i], "tls_verify") == 0 && check->tls_verify;
-		if (entry && *config_given(section, tls_keys[i]) && !is_default) {
-			config_report(builder, section, entry, "`%s` needs %s", tls_keys[i],
+		if (*config_given(builder, tls_keys[i]) && !is_default) {
+			config_fault(builder, tls_keys[i], "`%s` needs %s", tls_keys[i],
 				check->type == CONFIG_CHECK_HTTP ? "an https:// target"
 								 : "`tls = yes`");
 		}
 	}
 }
 
-void config_rule_probe(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
+void config_rule_probe(struct config_builder *builder, struct config_check *check)
 {
 	char path[PATH_MAX];
 	if (check->tls) {
-		rule_files(builder, section, check);
+		rule_files(builder, check);
 	} else {
-		refuse_without_tls(builder, section, check);
+		refuse_without_tls(builder, check);
 	}
 	if (builder->former || !config_check_is_probed(check)) {
 		return;
 	}
 	program_find(path, sizeof(path), PROBE_PROGRAM);
 	if (access(path, X_OK) != 0) {
-		config_report(builder, section,
-			config_section_find(
-				section, check->type == CONFIG_CHECK_HTTP ? "target" : "type"),
+		config_fault(builder, check->type == CONFIG_CHECK_HTTP ? "target" : "type",
 			"%s needs %s, which is not there: install the package berth-probe",
 			check->type == CONFIG_CHECK_HTTP ? "an https:// target" : "`type = grpc`",
 			path);

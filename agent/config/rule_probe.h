@@ -5,7 +5,6 @@
 #include "agent/config/build.h"
 
 /* For types http and grpc, once the target is known. Fills the texts of certificates and key. */
-void config_rule_probe(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check);
+void config_rule_probe(struct config_builder *builder, struct config_check *check);
 
 #endif

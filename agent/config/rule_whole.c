@@ -22,22 +22,17 @@ static bool is_guarded(const struct config *config, const struct config_componen
 	return false;
 }
 
-void config_rule_parts(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component)
+void config_rule_parts(struct config_builder *builder, const struct config_component *component)
 {
-	struct err unreachable = ERR_INIT;
-	struct err unguarded = ERR_INIT;
 	if (component->endpoint_count == 0) {
-		err_set(&unreachable, BERTH_FAILED,
+		config_doubt(builder, NULL,
 			"has no [endpoint]: its record names no address for clients");
-		config_warn(builder, section, NULL, &unreachable);
 	}
 	/* The process that supplies the addresses of a dynamic endpoint decides, too. */
 	if (!is_guarded(builder->config, component) && !all_dynamic(component)) {
-		err_set(&unguarded, BERTH_FAILED,
+		config_doubt(builder, NULL,
 			"has no [check]: it is registered as long as the agent runs, whether it "
 			"works or not");
-		config_warn(builder, section, NULL, &unguarded);
 	}
 }
 

@@ -30,20 +30,18 @@ static void set(char **text, const char *value)
  * A bare name is that of a credential which systemd hands over; otherwise the file's name is
  * absolute.
  */
-static void resolve_auth_file(struct config_builder *builder, const struct config_section *section,
-	struct config_registry *registry)
+static void resolve_auth_file(struct config_builder *builder, struct config_registry *registry)
 {
 	if (!*registry->auth_file || *registry->auth_file == '/') {
 		return;
 	}
-	const struct config_entry *entry = config_section_find(section, "auth_file");
 	const char *directory = getenv("CREDENTIALS_DIRECTORY");
 	if (strchr(registry->auth_file, '/')) {
-		config_report(builder, section, entry,
+		config_fault(builder, "auth_file",
 			"`auth_file`: write an absolute file name, or the name of a file in "
 			"$CREDENTIALS_DIRECTORY");
 	} else if (!directory || *directory != '/') {
-		config_report(builder, section, entry,
+		config_fault(builder, "auth_file",
 			"`auth_file`: %s is not an absolute file name, and "
 			"$CREDENTIALS_DIRECTORY is not set",
 			registry->auth_file);
@@ -54,25 +52,21 @@ static void resolve_auth_file(struct config_builder *builder, const struct confi
 	}
 }
 
-static void check_auth_file(struct config_builder *builder, const struct config_section *section,
-	struct config_registry *registry)
+static void check_auth_file(struct config_builder *builder, struct config_registry *registry)
 {
-	if (strcmp(registry->auth, "digest") == 0 && config_lacks(section, "auth_file")) {
-		config_report(builder, section, config_section_find(section, "auth"),
+	if (strcmp(registry->auth, "digest") == 0 && config_lacks(builder, "auth_file")) {
+		config_fault(builder, "auth",
 			"`auth = digest` needs `auth_file`, a file that holds user:password");
 	}
-	if (strcmp(registry->auth, "none") == 0 && !config_lacks(section, "auth_file")) {
-		struct err useless = ERR_INIT;
-		err_set(&useless, BERTH_FAILED,
+	if (strcmp(registry->auth, "none") == 0 && !config_lacks(builder, "auth_file")) {
+		config_doubt(builder, "auth_file",
 			"has no effect without `auth`: write `auth = digest` for a file that holds "
 			"user:password");
-		config_warn(builder, section, config_section_find(section, "auth_file"), &useless);
 	}
-	resolve_auth_file(builder, section, registry);
+	resolve_auth_file(builder, registry);
 	struct err err = ERR_INIT;
 	if (*registry->auth_file == '/' && registry_auth_file_check(registry->auth_file, &err)) {
-		config_report(
-			builder, section, config_section_find(section, "auth_file"), "%s", err.msg);
+		config_fault(builder, "auth_file", "%s", err.msg);
 	}
 }
 
@@ -90,8 +84,7 @@ static bool has_bad_entry(const struct config_section *section)
  * Finds mistakes that the registry would otherwise find only when it opens, such as options that
  * this build does not support.
  */
-static void check_options(struct config_builder *builder, const struct config_section *section,
-	const struct config_registry *registry)
+static void check_options(struct config_builder *builder, const struct config_registry *registry)
 {
 	const struct registry_options options = {
 		.url = registry->url,
@@ -109,18 +102,16 @@ static void check_options(struct config_builder *builder, const struct config_se
 	const char *option;
 	struct err err = ERR_INIT;
 	if (registry_options_check(&options, &option, &err)) {
-		config_report(builder, section, config_section_find(section, option), "`%s`: %s",
-			option, err.msg);
+		config_fault(builder, option, "`%s`: %s", option, err.msg);
 	}
 }
 
-void config_rule_registry(struct config_builder *builder, const struct config_section *section,
-	struct config_registry *registry)
+void config_rule_registry(struct config_builder *builder, struct config_registry *registry)
 {
 	size_t before = builder->source->problems->error_count;
-	check_auth_file(builder, section, registry);
-	if (builder->source->problems->error_count == before && !has_bad_entry(section)) {
-		check_options(builder, section, registry);
+	check_auth_file(builder, registry);
+	if (builder->source->problems->error_count == before && !has_bad_entry(builder->section)) {
+		check_options(builder, registry);
 	}
 }
 
@@ -137,14 +128,13 @@ static void set_name_from_id(struct config_component *component, const char *lab
 }
 
 /* False when the host name makes no name, which is reported. */
-static bool set_name_from_host(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component)
+static bool set_name_from_host(struct config_builder *builder, struct config_component *component)
 {
 	free(component->component_name);
 	component->component_name = config_short_host_name();
 	struct err err = ERR_INIT;
 	if (config_verify_label(component->component_name, &err)) {
-		config_report(builder, section, NULL,
+		config_fault(builder, NULL,
 			"[component] needs `name` or `id`: the host name \"%s\" is not a DNS label",
 			component->component_name);
 		return false;
@@ -157,13 +147,12 @@ static bool set_name_from_host(struct config_builder *builder, const struct conf
  * out by itself may not be a label: Docker's has 64 digits, one more than a label. False when a
  * mistake has been reported.
  */
-static bool resolve_name(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component)
+static bool resolve_name(struct config_builder *builder, struct config_component *component)
 {
-	if (!config_lacks(section, "name")) {
+	if (!config_lacks(builder, "name")) {
 		return *component->component_name != '\0';
 	}
-	bool given = !config_lacks(section, "id");
+	bool given = !config_lacks(builder, "id");
 	char label[LABEL_SIZE];
 	struct err err = ERR_INIT;
 	if (given && !*component->id) {
@@ -174,12 +163,12 @@ static bool resolve_name(struct config_builder *builder, const struct config_sec
 		return true;
 	}
 	if (given) {
-		config_report(builder, section, config_section_find(section, "id"),
+		config_fault(builder, "id",
 			"no name for the component can be made from its id (%s); set `name`",
 			err.msg);
 		return false;
 	}
-	return set_name_from_host(builder, section, component);
+	return set_name_from_host(builder, component);
 }
 
 static void join_path(struct config_component *component, const char *user_label)
@@ -198,8 +187,8 @@ static bool is_same_user(const char *user, const char *other)
 }
 
 /* Two users whose names give one label. */
-static void refuse_shared_home(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component, const char *label)
+static void refuse_shared_home(
+	struct config_builder *builder, const struct config_component *component, const char *label)
 {
 	for (size_t i = 0; i + 1 < builder->config->component_count; i++) {
 		const char *user = builder->config->components[i].user;
@@ -207,7 +196,7 @@ static void refuse_shared_home(struct config_builder *builder, const struct conf
 		struct err ignored = ERR_INIT;
 		if (*user && !is_same_user(component->user, user) &&
 			label_from_user(other, user, &ignored) == 0 && strcmp(other, label) == 0) {
-			config_report(builder, section, config_section_find(section, "user"),
+			config_fault(builder, "user",
 				"`user`: %s and %s, of [component %s], would "
 				"share the home /users/%s",
 				component->user, user, builder->config->components[i].name, label);
@@ -215,48 +204,43 @@ static void refuse_shared_home(struct config_builder *builder, const struct conf
 	}
 }
 
-static void resolve_path(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component)
+static void resolve_path(struct config_builder *builder, struct config_component *component)
 {
-	if (!config_lacks(section, "path")) {
+	if (!config_lacks(builder, "path")) {
 		set(&component->component_name, path_name(component->path));
 		return;
 	}
-	config_require(builder, section, "user");
-	config_require(builder, section, "service_class");
-	config_require(builder, section, "instance");
-	bool named = resolve_name(builder, section, component);
+	config_require(builder, "user");
+	config_require(builder, "service_class");
+	config_require(builder, "instance");
+	bool named = resolve_name(builder, component);
 	if (!*component->user) {
 		return;
 	}
 	char label[LABEL_SIZE];
 	struct err err = ERR_INIT;
 	if (label_from_user(label, component->user, &err)) {
-		config_report(builder, section, config_section_find(section, "user"), "`user`: %s",
-			err.msg);
+		config_fault(builder, "user", "`user`: %s", err.msg);
 		return;
 	}
 	if (config_doubt_user(component->user, label, &err)) {
-		config_warn(builder, section, config_section_find(section, "user"), &err);
+		config_doubt(builder, "user", "%s", err.msg);
 	}
-	refuse_shared_home(builder, section, component, label);
+	refuse_shared_home(builder, component, label);
 	if (named && *component->service_class && *component->instance) {
 		join_path(component, label);
 	}
 }
 
 /* The container's own id, where one is known. */
-static void default_id(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component)
+static void default_id(struct config_builder *builder, struct config_component *component)
 {
-	const struct config_entry *entry = config_section_find(section, "id");
-	if (!config_lacks(section, "id")) {
+	const struct config_entry *entry = config_section_find(builder->section, "id");
+	if (!config_lacks(builder, "id")) {
 		return;
 	}
-	struct err err = ERR_INIT;
 	if (entry) {
-		err_set(&err, BERTH_FAILED, "is empty, so it is the container's, if that is known");
-		config_warn(builder, section, entry, &err);
+		config_doubt(builder, "id", "is empty, so it is the container's, if that is known");
 	}
 	char *id = NULL;
 	struct err unknown = ERR_INIT;
@@ -313,54 +297,48 @@ static void default_attributes(struct config_component *component)
 }
 
 /* Load balancers read it: see render_weight_read(). */
-static void doubt_weight(struct config_builder *builder, const struct config_section *section)
+static void doubt_weight(struct config_builder *builder)
 {
-	const char *weight = config_given(section, "attribute.weight");
+	const char *weight = config_given(builder, "attribute.weight");
 	size_t digits = strspn(weight, "0123456789");
-	struct err err = ERR_INIT;
 	if (*weight && (weight[digits] || digits > 5 || atol(weight) > UINT16_MAX)) {
-		err_set(&err, BERTH_FAILED,
+		config_doubt(builder, "attribute.weight",
 			"is no number from 0 to 65535, and so counts as 1 where load is balanced");
-		config_warn(
-			builder, section, config_section_find(section, "attribute.weight"), &err);
 	}
 }
 
-void config_rule_component(struct config_builder *builder, const struct config_section *section,
-	struct config_component *component)
+void config_rule_component(struct config_builder *builder, struct config_component *component)
 {
-	default_id(builder, section, component);
-	doubt_weight(builder, section);
-	resolve_path(builder, section, component);
-	if (config_lacks(section, "path")) {
+	default_id(builder, component);
+	doubt_weight(builder);
+	resolve_path(builder, component);
+	if (config_lacks(builder, "path")) {
 		default_attributes(component);
 	}
 	if (*builder->config->agent.zone) {
 		default_attribute(component, "berth:zone", builder->config->agent.zone);
 	}
 	bool of_container = component->persistence == PERSISTENCE_CONTAINER;
-	if (config_lacks(section, "znode")) {
+	if (config_lacks(builder, "znode")) {
 		component->ephemeral = of_container;
 	}
-	if (config_lacks(section, "on_stop")) {
+	if (config_lacks(builder, "on_stop")) {
 		component->keep_on_stop = !of_container && !component->ephemeral;
 	} else if (component->keep_on_stop && component->ephemeral) {
-		config_report(builder, section, config_section_find(section, "on_stop"),
+		config_fault(builder, "on_stop",
 			"`on_stop = keep` needs `znode = persistent`: an ephemeral record "
 			"ends with the agent's session");
 	}
 	if (component->damping_reuse >= component->damping_suppress) {
-		const struct config_entry *entry = config_section_find(section, "damping_reuse");
-		config_report(builder, section,
-			entry ? entry : config_section_find(section, "damping_suppress"),
+		config_fault(builder, config_key_or(builder, "damping_reuse", "damping_suppress"),
 			"damping_reuse (%g) must be less than damping_suppress (%g)",
 			component->damping_reuse, component->damping_suppress);
 	}
 	if (component->slow_start_ms > 0 && config_component_weight(component) < 2) {
-		config_report(builder, section, config_section_find(section, "slow_start"),
+		config_fault(builder, "slow_start",
 			"`slow_start` needs `attribute.weight`, of 2 at least, which it grows to");
 	}
-	config_warn_of_command(builder, section, "on_change", component->on_change_argv);
+	config_doubt_command(builder, "on_change", component->on_change_argv);
 }
 
 static const struct config_option *address_option(void)
@@ -384,20 +362,20 @@ static json_t *parse_address(const char *address_type, const char *text, struct 
 }
 
 /* True when the address type takes all of them, one by one. */
-static bool check_addresses(struct config_builder *builder, const struct config_section *section,
-	const struct config_endpoint *endpoint, json_t *addresses)
+static bool check_addresses(
+	struct config_builder *builder, const struct config_endpoint *endpoint, json_t *addresses)
 {
 	bool good = true;
 	int above = -1;
 	struct config_entry *entry;
-	while ((entry = config_next_numbered(section, address_option(), &above))) {
+	while ((entry = config_next_numbered(builder, address_option(), &above))) {
 		struct err err = ERR_INIT;
 		if (!entry->expanded || !*entry->expanded) {
 			continue;
 		}
 		json_t *address = parse_address(endpoint->address_type, entry->expanded, &err);
 		if (!address) {
-			config_report(builder, section, entry, "`%s`: %s", entry->key, err.msg);
+			config_fault(builder, entry->key, "`%s`: %s", entry->key, err.msg);
 			good = false;
 			continue;
 		}
@@ -408,7 +386,7 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 			(config_doubt_address_text(entry->value, &err) ||
 				config_doubt_address(
 					address, others_read(builder->config), &err))) {
-			config_warn(builder, section, entry, &err);
+			config_doubt(builder, entry->key, "%s", err.msg);
 		}
 	}
 	return good;
@@ -418,11 +396,11 @@ static bool check_addresses(struct config_builder *builder, const struct config_
  * The addresses must make an endpoint that may be written: reports now what the registry would
  * refuse later.
  */
-static void check_endpoint_record(struct config_builder *builder,
-	const struct config_section *section, const struct config_endpoint *endpoint)
+static void check_endpoint_record(
+	struct config_builder *builder, const struct config_endpoint *endpoint)
 {
 	json_t *addresses = json_array();
-	if (!check_addresses(builder, section, endpoint, addresses)) {
+	if (!check_addresses(builder, endpoint, addresses)) {
 		json_decref(addresses);
 		return;
 	}
@@ -436,7 +414,7 @@ static void check_endpoint_record(struct config_builder *builder,
 		/* err says why */
 	}
 	if (err.code) {
-		config_report(builder, section, NULL, "[endpoint %s]: %s", section->name, err.msg);
+		config_fault(builder, NULL, "[endpoint %s]: %s", builder->section->name, err.msg);
 	}
 	record_free(record);
 }
@@ -451,27 +429,26 @@ static bool has_bad_address(const struct config_section *section)
 	return bad;
 }
 
-void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,
-	const struct config_endpoint *endpoint)
+void config_rule_endpoint(struct config_builder *builder, const struct config_endpoint *endpoint)
 {
-	config_require(builder, section, "api");
-	config_require(builder, section, "protocol");
-	config_require(builder, section, "address_type");
+	config_require(builder, "api");
+	config_require(builder, "protocol");
+	config_require(builder, "address_type");
 	struct err doubt = ERR_INIT;
 	if (!builder->former &&
 		config_doubt_writer(&endpoint->writer, &builder->config->agent, &doubt)) {
-		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
+		config_doubt(builder, "writer", "%s", doubt.msg);
 	}
 	if (endpoint->linger_ms > 0 && !endpoint->hold_connection) {
-		config_report(builder, section, config_section_find(section, "linger"),
+		config_fault(builder, "linger",
 			"`linger` means something only with `hold = connection`");
 	}
 	if (endpoint->dynamic) {
 		int above = -1;
 		const struct config_entry *entry = config_next_numbered(
-			section, address_option(), &above);
+			builder, address_option(), &above);
 		if (endpoint->address_count > 0) {
-			config_report(builder, section, entry,
+			config_fault(builder, entry->key,
 				"`%s`: a local process supplies the "
 				"addresses of a dynamic endpoint",
 				entry->key);
@@ -480,23 +457,21 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 	}
 	if (endpoint->hold_connection || endpoint->writer.kind != CONFIG_WRITER_NONE) {
 		const char *key = endpoint->hold_connection ? "hold" : "writer";
-		config_report(builder, section, config_section_find(section, key),
-			"`%s` means something only with `dynamic = yes`", key);
+		config_fault(builder, key, "`%s` means something only with `dynamic = yes`", key);
 	}
-	if (endpoint->address_count == 0 && !has_bad_address(section)) {
-		config_report(builder, section, NULL,
-			"[endpoint %s] needs `address`, or `dynamic = yes`", section->name);
+	if (endpoint->address_count == 0 && !has_bad_address(builder->section)) {
+		config_fault(builder, NULL, "[endpoint %s] needs `address`, or `dynamic = yes`",
+			builder->section->name);
 	}
 	if (*endpoint->api && *endpoint->protocol && *endpoint->address_type) {
-		check_endpoint_record(builder, section, endpoint);
+		check_endpoint_record(builder, endpoint);
 	}
 }
 
 /*
  * Parts that are legal alone can be too large together: makes the record as if all checks were up.
  */
-void config_rule_record(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component)
+void config_rule_record(struct config_builder *builder, const struct config_component *component)
 {
 	struct config_record_endpoint *all_in = allocate_zeroed(
 		component->endpoint_count, sizeof(*all_in));
@@ -506,9 +481,9 @@ void config_rule_record(struct config_builder *builder, const struct config_sect
 	struct holder_attribute mark = { .name = HOLDER_KEY }; /* the longest one */
 	memset(mark.value, 'f', sizeof(mark.value) - 1);
 	if (config_record(&record, component, all_in, health, &mark, &err)) {
-		config_report(builder, section, NULL, "[component%s%s]: %s: %s",
-			*section->name ? " " : "", section->name, berth_error_name(err.code),
-			err.msg);
+		config_fault(builder, NULL, "[component%s%s]: %s: %s",
+			*builder->section->name ? " " : "", builder->section->name,
+			berth_error_name(err.code), err.msg);
 	}
 	record_free(record);
 	free(all_in);

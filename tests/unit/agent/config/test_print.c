@@ -128,7 +128,7 @@ static const char every[] =
 	"[import b]\ntype = nerve\nfrom = /b\nas = /j\n"
 	"[zone a.org]\n[zone b.org]\n"
 	"[container a]\nallow = /a\n[container b]\nallow = /b\n";
-static const char *const named[] = { "registry a", "registry b", "listen a", "listen b",
+static const char *const named[] = { "listen a", "listen b", "registry a", "registry b",
 	"component a", "endpoint a", "endpoint b", "dialect a", "dialect b", "component b",
 	"check a", "check b", "output a", "output b", "import a", "import b", "zone a.org",
 	"zone b.org", "container a", "container b" };
