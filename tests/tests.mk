@@ -161,7 +161,7 @@ failures: all $(POINTS) $(TEST_TOOLS)
 	@BERTH_BUILD_DIR=$(CURDIR) BERTH_SRC_DIR=$(abspath $(srcdir)) $(PYTHON) $(srcdir)/tests/failures/run $(FAILURES_ARGS)
 bench: all $(BENCH_PROGRAMS) $(LOAD) $(LOOK_UP) $(PROBE)
 	@BERTH_BUILD_DIR=$(CURDIR) BERTH_SRC_DIR=$(abspath $(srcdir)) BERTH_LIBEXECDIR=$(CURDIR) \
-		$(PYTHON) $(srcdir)/tests/bench/run $(BENCH_ARGS)
+		exec $(PYTHON) $(srcdir)/tests/bench/run $(BENCH_ARGS)
 
 # The fuzzers are built apart, by clang, with all code instrumented; tests/fuzz/run says what was run and covered.
 FUZZ_SECONDS = 60

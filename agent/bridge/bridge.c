@@ -23,6 +23,10 @@ enum {
 	MOST_STALLED = 4 /* whose records stay until stall_limit */
 };
 
+/* For a reading of the machine's locks: at the start, and in the loop. */
+#define HOLDERS_FIRST_NS INT64_C(200000000)
+#define HOLDERS_NS INT64_C(5000000)
+
 /* The question that the looker has not answered yet. */
 enum question { NOTHING, LIST, CONTAINER };
 
@@ -40,6 +44,7 @@ struct bridge {
 	enum question question;
 	uint64_t asked; /* the container */
 	struct bridge_publish *publish;
+	struct bridge_holders holders;
 	json_t *inherited; /* the environment's, until the first comparison */
 	struct bridge_container **containers;
 	size_t count;
@@ -174,6 +179,7 @@ static void add(struct bridge *bridge, const struct entry *entry)
 	const struct bridge_container_environment environment = {
 		.looker = bridge->looker,
 		.publish = bridge->publish,
+		.holders = &bridge->holders,
 		.http = bridge->environment.http,
 		.sockets = bridge->environment.sockets,
 		.socket_count = bridge->environment.socket_count,
@@ -445,16 +451,33 @@ static void go_on(struct bridge *bridge)
 	plan(bridge);
 }
 
+/* At the same time for all containers, so one reading of the locks is for all of them. */
+static void ask_freezer(struct bridge *bridge, int64_t now_ms)
+{
+	bool due = false;
+	bool sought = false;
+	for (size_t i = 0; i < bridge->count; i++) {
+		const struct bridge_container *container = bridge->containers[i];
+		due = due || now_ms >= bridge_container_freezer_due_ms(container);
+		sought = sought || bridge_container_seeks_owners(container);
+	}
+	bool whole = due && sought && bridge_holders_read(&bridge->holders, HOLDERS_NS);
+	for (size_t i = 0; due && i < bridge->count; i++) {
+		bridge_container_ask_freezer(bridge->containers[i], whole, now_ms);
+	}
+	if (bridge->compared && (whole || !sought)) {
+		bridge_holders_forget(&bridge->holders);
+	}
+}
+
 static void on_timer(void *context)
 {
 	struct bridge *bridge = context;
 	int64_t now_ms = clock_monotonic_ms();
+	ask_freezer(bridge, now_ms);
 	for (size_t i = 0; i < bridge->count; i++) {
 		if (now_ms >= bridge_container_owners_due_ms(bridge->containers[i])) {
 			bridge_container_ask_owners(bridge->containers[i], now_ms);
-		}
-		if (now_ms >= bridge_container_freezer_due_ms(bridge->containers[i])) {
-			bridge_container_ask_freezer(bridge->containers[i], now_ms);
 		}
 	}
 	for (size_t i = 0; i < bridge->runtime_count; i++) {
@@ -520,6 +543,7 @@ static int begin_directories(struct bridge *bridge, struct err *err)
 	for (size_t i = 0; i < bridge->environment.abandoned_count; i++) {
 		bridge_looker_adopt(bridge->looker, &bridge->environment.abandoned[i]);
 	}
+	(void)bridge_holders_read(&bridge->holders, HOLDERS_FIRST_NS);
 	int64_t until_ms = clock_monotonic_ms() + BEGIN_MS;
 	while (!bridge->compared && !bridge->away && clock_monotonic_ms() < until_ms &&
 		bridge_looker_is_there(bridge->looker)) {
@@ -682,6 +706,7 @@ void bridge_destroy(struct bridge *bridge)
 	forget_inherited(bridge);
 	bridge_publish_destroy(bridge->publish);
 	bridge_looker_destroy(bridge->looker);
+	bridge_holders_forget(&bridge->holders);
 	forget_entries(bridge);
 	free(bridge->containers);
 	free(bridge);

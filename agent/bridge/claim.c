@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/bridge/freezer.h"
 #include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 
 #define SLOW_NS INT64_C(5000000)
 
-enum { GROUP_BYTES = 200 };
+enum {
+	GROUP_BYTES = 200,
+	MOST_READINGS = 2 /* others' locks come and go while the list is read: one may be missed */
+};
 
 struct bridge_claim *bridge_claim_create(const char *path)
 {
@@ -105,8 +109,8 @@ void bridge_claim_drop_owner(struct bridge_claim *claim)
 	}
 	claim->owner_fd = -1;
 	claim->owner_inode = 0;
-	claim->owner_sought = false;
 	claim->owner_pid = 0;
+	claim->owner_readings = 0;
 }
 
 enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim)
@@ -128,16 +132,10 @@ enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim)
 	return held ? BRIDGE_OWNER_LIVES : status.stx_size ? BRIDGE_OWNER_DIED : BRIDGE_OWNER_LEFT;
 }
 
-bool bridge_claim_owner_file(const struct bridge_claim *claim, struct bridge_locked *ret_file)
+bool bridge_claim_seeks_owner(const struct bridge_claim *claim)
 {
-	struct statx status;
-	if (claim->owner_fd < 0 || !look_at(claim->owner_fd, &status)) {
-		return false;
-	}
-	*ret_file = (struct bridge_locked){ .major = status.stx_dev_major,
-		.minor = status.stx_dev_minor,
-		.inode = status.stx_ino };
-	return true;
+	return claim->owner_fd >= 0 && claim->owner_pid == 0 &&
+		claim->owner_readings < MOST_READINGS;
 }
 
 bool bridge_claim_ask_freezer(struct bridge_claim *claim)
@@ -150,4 +148,17 @@ bool bridge_claim_ask_freezer(struct bridge_claim *claim)
 		allocate_kept(&claim->group, group);
 	}
 	return claim->frozen != was_frozen;
+}
+
+bool bridge_claim_seek_owner(
+	struct bridge_claim *claim, const struct bridge_holders *holders, bool whole)
+{
+	struct statx status;
+	if (!bridge_claim_seeks_owner(claim) || !look_at(claim->owner_fd, &status)) {
+		return false;
+	}
+	claim->owner_pid = bridge_holders_find(
+		holders, makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino);
+	claim->owner_readings += whole;
+	return bridge_claim_ask_freezer(claim);
 }

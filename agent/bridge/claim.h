@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/bridge/freezer.h"
+#include "agent/bridge/holders.h"
 #include "agent/config/config.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
@@ -67,8 +67,8 @@ struct bridge_claim {
 	int64_t dead_since_ms; /* 0: its owner lives */
 	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
 	uint64_t owner_inode;
-	bool owner_sought; /* for its process, see freezer.h */
-	pid_t owner_pid;   /* 0: the agent does not see it */
+	pid_t owner_pid;        /* 0: the agent does not see it */
+	uint8_t owner_readings; /* that lacked its process, see holders.h */
 	bool frozen;
 	char *group; /* that is frozen */
 };
@@ -104,8 +104,14 @@ enum bridge_owner {
  */
 enum bridge_owner bridge_claim_ask_owner(struct bridge_claim *claim);
 
-/* Which file it is; false: the claim has no owner's file. */
-bool bridge_claim_owner_file(const struct bridge_claim *claim, struct bridge_locked *ret_file);
+/* Whether it has an owner whose process may be found one day. */
+bool bridge_claim_seeks_owner(const struct bridge_claim *claim);
+/*
+ * Seeks it in what was read: the whole list, or its beginning; then asks whether it is frozen. True
+ * when that is news.
+ */
+bool bridge_claim_seek_owner(
+	struct bridge_claim *claim, const struct bridge_holders *holders, bool whole);
 /* Asks whether its owner is frozen. True when that is news. */
 bool bridge_claim_ask_freezer(struct bridge_claim *claim);
 

@@ -296,34 +296,18 @@ static int64_t next_freezer_ms(int64_t now_ms)
 	return (now_ms / FREEZER_AGAIN_MS + 1) * FREEZER_AGAIN_MS;
 }
 
-/* The processes that hold the records which have been found since. */
-static void seek_owners(struct bridge_container *container, int64_t now_ms)
+/* The processes that hold the records which have been found since. True: one is frozen. */
+static bool seek_owners(struct bridge_container *container, bool whole, int64_t now_ms)
 {
-	struct bridge_locked *files = NULL;
-	struct bridge_claim **claims = NULL;
-	size_t count = 0;
+	bool news = false;
 	for (struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
-		struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
-		if (claim->owner_fd < 0 || claim->owner_sought) {
-			continue;
-		}
-		claim->owner_sought = true;
-		files = allocate_grow(files, count, sizeof(*files));
-		claims = allocate_grow(claims, count, sizeof(struct bridge_claim *));
-		claims[count] = claim;
-		count += bridge_claim_owner_file(claim, &files[count]);
-	}
-	if (count > 0) {
-		bridge_freezer_find(files, count);
-	}
-	for (size_t i = 0; i < count; i++) {
-		claims[i]->owner_pid = files[i].pid;
-		(void)bridge_claim_ask_freezer(claims[i]);
+		news = bridge_claim_seek_owner(LIST_ITEM(at, struct bridge_claim, link),
+			       container->environment.holders, whole) ||
+			news;
 	}
 	container->freezer_at_ms = next_freezer_ms(now_ms);
-	free(files);
-	free(claims);
+	return news;
 }
 
 /* False: the claim is over. */
@@ -682,7 +666,7 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 		note_walk(container, now_ms);
 	}
 	container->dirty = container->dirty || unseen;
-	seek_owners(container, now_ms);
+	(void)seek_owners(container, false, now_ms);
 	bridge_claims_decide(&container->claims, now_ms);
 	plan_next_look(container, now_ms);
 	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container, now_ms));
@@ -768,21 +752,31 @@ int64_t bridge_container_freezer_due_ms(const struct bridge_container *container
 {
 	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
-		if (LIST_ITEM(at, struct bridge_claim, link)->owner_pid != 0) {
+		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
+		if (claim->owner_pid != 0 || bridge_claim_seeks_owner(claim)) {
 			return container->freezer_at_ms;
 		}
 	}
 	return INT64_MAX;
 }
 
-void bridge_container_ask_freezer(struct bridge_container *container, int64_t now_ms)
+bool bridge_container_seeks_owners(const struct bridge_container *container)
 {
-	bool news = false;
+	bool seeks = false;
+	for (const struct list *at = container->claims.all.next;
+		at != &container->claims.all && !seeks; at = at->next) {
+		seeks = bridge_claim_seeks_owner(LIST_ITEM(at, struct bridge_claim, link));
+	}
+	return seeks;
+}
+
+void bridge_container_ask_freezer(struct bridge_container *container, bool whole, int64_t now_ms)
+{
+	bool news = seek_owners(container, whole, now_ms);
 	for (struct list *at = container->claims.all.next; at != &container->claims.all;
 		at = at->next) {
 		news = bridge_claim_ask_freezer(LIST_ITEM(at, struct bridge_claim, link)) || news;
 	}
-	container->freezer_at_ms = next_freezer_ms(now_ms);
 	if (news) {
 		bridge_claims_decide(&container->claims, now_ms);
 		note_state(container);

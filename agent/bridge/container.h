@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/bridge/holders.h"
 #include "agent/bridge/looker.h"
 #include "agent/bridge/publish.h"
 #include "agent/bridge/socket.h"
@@ -32,6 +33,7 @@ struct bridge_container;
 struct bridge_container_environment {
 	struct bridge_looker *looker;
 	struct bridge_publish *publish;
+	const struct bridge_holders *holders;
 	struct http *http; /* that serves the sockets */
 	/* those of a predecessor: entries are taken out */
 	struct bridge_socket *sockets;
@@ -89,10 +91,12 @@ bool bridge_container_awaits(const struct bridge_container *container, const cha
 int64_t bridge_container_owners_due_ms(const struct bridge_container *container);
 /* Asks the kernel for some of its owners. */
 void bridge_container_ask_owners(struct bridge_container *container, int64_t now_ms);
-/* When bridge_container_ask_freezer() is due; INT64_MAX: it has no owner that the agent sees. */
+/* When bridge_container_ask_freezer() is due; INT64_MAX: it has no owner that the agent may see. */
 int64_t bridge_container_freezer_due_ms(const struct bridge_container *container);
-/* Asks the kernel which of its owners are frozen. */
-void bridge_container_ask_freezer(struct bridge_container *container, int64_t now_ms);
+/* It has owners whose processes are to be sought in a reading (holders.h). */
+bool bridge_container_seeks_owners(const struct bridge_container *container);
+/* Asks which of its owners are frozen, after a reading of the list, or of a part of it. */
+void bridge_container_ask_freezer(struct bridge_container *container, bool whole, int64_t now_ms);
 
 /* Its socket, for a successor; false: it has none. */
 bool bridge_container_pass(

@@ -1,34 +1,10 @@
 #include "agent/bridge/freezer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/base/text.h"
-
-void bridge_freezer_find(struct bridge_locked *files, size_t count)
-{
-	char line[256];
-	FILE *locks = fopen("/proc/locks", "re");
-	while (locks && fgets(line, sizeof(line), locks)) {
-		struct bridge_locked at;
-		if (sscanf(line, "%*d: FLOCK %*s READ %d %" SCNx32 ":%" SCNx32 ":%" SCNu64, &at.pid,
-			    &at.major, &at.minor, &at.inode) != 4) {
-			continue;
-		}
-		for (size_t i = 0; i < count; i++) {
-			struct bridge_locked *file = &files[i];
-			if (file->inode == at.inode && file->major == at.major &&
-				file->minor == at.minor) {
-				file->pid = at.pid;
-			}
-		}
-	}
-	if (locks) {
-		fclose(locks);
-	}
-}
 
 static bool has_line(const char *path, const char *wanted)
 {

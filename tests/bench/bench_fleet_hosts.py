@@ -215,9 +215,10 @@ class Fleet:
 
     def end(self):
         """The containers' agents first."""
-        pids = [pid for agent in self.agents if agent.process.poll() is None
+        started = [agent for agent in self.agents if agent.process]
+        pids = [pid for agent in started if agent.process.poll() is None
             for pid in self.pids([agent])]
-        for agents in (self.inside, self.agents):
+        for agents in ([agent for agent in started if agent in self.inside], started):
             for agent in agents:
                 agent.signal(signal.SIGTERM)
             for agent in agents:
@@ -400,7 +401,6 @@ def run(kind, column):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the fleet ends with us
     if HOSTS * CONTAINERS > AGENTS_MAX:
         print(f"not with more than {AGENTS_MAX} agents in containers")
         return

@@ -49,6 +49,7 @@ for line in sys.stdin:
         owner.write("pid 1\n")
         owner.flush()
         fcntl.fcntl(owner, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        fcntl.flock(owner, fcntl.LOCK_SH)
     with open(f"{folder}/_new", "w") as file:
         json.dump(record, file)
     os.rename(f"{folder}/_new", f"{folder}/_record")
