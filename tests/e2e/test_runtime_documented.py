@@ -2,7 +2,6 @@
 the configuration that is there, and the containers are those of the lines that are there.
 """
 
-import configparser
 import os
 import pathlib
 import re
@@ -15,6 +14,7 @@ import yaml
 from berth import BUILD, PATIENCE, AgentTest, berth, wait_until
 from fake_runtime import FakeRuntime, describe_run
 from names import reserve_names_port
+from quadlet import OPTIONS, read_container
 from rights import needs
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -107,15 +107,12 @@ class Documented(AgentTest):
 
     def test_compose_and_quadlet_say_the_same(self):
         compose = yaml.safe_load((RUNTIME / "compose.yaml").read_text())["services"]
-        quadlet = configparser.RawConfigParser(strict=False, interpolation=None,
-            dict_type=Words)
-        quadlet.optionxform = str
-        quadlet.read(RUNTIME / "web.container")
-        section = dict(quadlet["Container"])
-        labels = dict(one.split("=", 1) for one in section["Label"].split("\n"))
-        self.assertEqual(labels, compose["web"]["labels"])
-        self.assertEqual([section["PublishPort"]], compose["web"]["ports"])
-        self.assertEqual(section["Image"].rpartition("/")[2], compose["web"]["image"])
+        web, berth = (read_container(RUNTIME / f"{name}.container") for name in ("web", "berth"))
+        self.assertLessEqual({*web, *berth}, set(OPTIONS))
+        self.assertEqual(dict(one.split("=", 1) for one in web["Label"]), compose["web"]["labels"])
+        self.assertEqual(web["PublishPort"], compose["web"]["ports"])
+        self.assertEqual([one.rpartition("/")[2] for one in web["Image"]],
+            [compose["web"]["image"]])
         host = self.start((RUNTIME / "berth.ini").read_text())
         container = self.runtime.run("web-1", {}, describe_run(options_of(compose["web"])))
         part, record = self.await_service(host, container)
@@ -136,15 +133,6 @@ class Documented(AgentTest):
                 self.assertNotIn("WARNING", result.stderr)
                 agent = yaml.safe_load(result.stdout)["services"]["berth"]
                 self.assertEqual((agent["pid"], agent["network_mode"]), ("host", "host"))
-
-
-class Words(dict):
-    """A key that is there several times has all its values, one a line."""
-
-    def __setitem__(self, key, value):
-        if isinstance(value, list) and key in self:
-            value = self[key] + value
-        super().__setitem__(key, value)
 
 
 if __name__ == "__main__":

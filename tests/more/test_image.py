@@ -17,11 +17,13 @@ import unittest
 from berth import BUILD, wait_until
 from container import SERVER
 from engine import COMPILING, Engine
-from minimal_root import MinimalRoot
+from minimal_root import NGINX_COMMAND, MinimalRoot, nginx_root
+from quadlet import podman_run, read_container
 from rights import needs
 from test_packages import SOURCE, VERSION, run
 
 BASE = "docker.io/library/debian:12-slim"
+RUNTIME = SOURCE / "deploy/host/runtime"
 RECORD = "users/devteam/web/test1/components"
 
 # As the head of deploy/Dockerfile has it, without the configuration: the sample's fits.
@@ -257,6 +259,36 @@ class Image(unittest.TestCase):
             wait_until(lambda: self.on_host("registered"), "it is announced again")
         self.compose(file, "stop")
         wait_until(lambda: not self.on_host("registered"), "its record is gone")
+
+    def test_quadlets_run_the_agent_of_a_host_and_a_server(self):
+        """As the generator of a later podman has them run."""
+        folder = self.folder / "nginx"
+        folder.mkdir()
+        self.engine.take(nginx_root(folder).root, "docker.io/library/nginx", "--change",
+            f"CMD {NGINX_COMMAND}")
+        for words in ("link add eth0 type veth peer name peer", "link set eth0 up",
+                "link set peer up", "addr add 192.0.2.7/24 dev eth0"):
+            self.engine.run("ip", *words.split())
+        config = self.folder / "quadlet.ini"
+        config.write_text(re.sub("(?m)^url = .*", "url = dir:/var/lib/berth/registry",
+            (RUNTIME / "berth.ini").read_text()))
+        config.chmod(0o644)
+        for name in ("berth", "web"):
+            self.engine.do(*(word.replace("/etc/containers/systemd/berth.ini", str(config))
+                for word in podman_run(read_container(RUNTIME / f"{name}.container"))))
+        path = f"/services/web/components/{json.loads(self.engine.do('inspect', 'web'))[0]['Id']}"
+
+        def registered():
+            return self.inside("berth", "berth", "ls", "/services/web/components")[1].split()
+        try:
+            wait_until(lambda: registered() == [path[:-52]], "the server is registered")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.engine.do('logs', 'berth')}\n"
+                f"{self.inside('berth', 'berth', 'bridge')}") from None
+        self.engine.do("kill", "web")
+        wait_until(lambda: path[:-52] not in registered(), "it is gone")
+        self.engine.do("stop", "berth")
+        self.assertIn("QUIT", self.engine.do("logs", "berth"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import subprocess
 from berth import PATIENCE, wait_until
 
 COMPILING = 600  # seconds
-SOCKET = "/run/engine.sock"
+SOCKET = "/run/podman/podman.sock"  # as podman.socket of systemd has it
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 # runc knows all layouts of control groups; crun of Debian 12 refuses the hybrid one. Podman's own
@@ -39,7 +39,7 @@ set -e
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /var/lib
-mkdir /run/networks /var/lib/containers
+mkdir /run/networks /run/podman /var/lib/containers
 mount --bind "$1/store" /var/lib/containers
 ip link set lo up
 echo ready

@@ -170,3 +170,15 @@ class MinimalRoot(Container):
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+NGINX_COMMAND = '["nginx","-g","daemon off;"]'
+
+
+def nginx_root(folder):
+    """With nginx as its package's own script leaves it: it serves a page at port 80."""
+    nginx = MinimalRoot(folder, ["nginx"])
+    (nginx.root / "etc/nginx/sites-enabled/default").symlink_to("../sites-available/default")
+    (nginx.root / "var/www/html").mkdir(parents=True)
+    (nginx.root / "var/www/html/index.html").write_text("Welcome to nginx!\n")
+    return nginx

@@ -3,6 +3,7 @@ while they do."""
 
 import contextlib
 import ctypes
+import pathlib
 import shlex
 import socket
 import subprocess
@@ -15,15 +16,20 @@ CLONE_NEWNET = 0x40000000
 
 
 class OwnNetwork:
-    """Needs "network namespace"."""
+    """Needs "network namespace"; with own_run, where what runs has an empty /run, also "mounts"."""
 
-    def __init__(self, test, folder):
+    def __init__(self, test, folder, own_run=False):
         self.folder = folder
-        self.holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo in; exec sleep inf"],
+        self.holder = subprocess.Popen(
+            ["unshare", "--net", *(["--mount"] if own_run else []), "sh", "-ec",
+                f"{'mount -t tmpfs run /run; ' if own_run else ''}echo in; exec sleep inf"],
             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         test.addCleanup(self.end)
         assert self.holder.stdout.readline() == b"in\n"
-        self.inside = ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--"]
+        place = f"/proc/{self.holder.pid}"
+        self.inside = ["nsenter", f"--net={place}/ns/net",
+            *([f"--mount={place}/ns/mnt"] if own_run else []), "--"]
+        self.root = pathlib.Path(place, "root")  # as what runs there sees it
         self.ip("link set lo up")
 
     def end(self):
