@@ -142,8 +142,11 @@ static int judge(const struct bridge_claims *claims, const struct bridge_claim *
 			claim->mistake ? claim->mistake->msg : "", policy->glob);
 	}
 	if (!claim->data) {
-		return err_set(err, claim->mistake->code, "%s: %s",
-			berth_error_name(claim->mistake->code), claim->mistake->msg);
+		/* Of a file the name of the error, too; of labels the sentence says it all. */
+		bool named = claim->mistake->code != BERTH_FAILED;
+		return err_set(err, claim->mistake->code, "%s%s%s",
+			named ? berth_error_name(claim->mistake->code) : "", named ? ": " : "",
+			claim->mistake->msg);
 	}
 	if (sums->records >= (size_t)policy->max_records) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED, "max_records = %d of [container %s]",

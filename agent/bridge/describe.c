@@ -12,7 +12,7 @@
 #include "lib/base/buffer.h"
 #include "lib/record/record.h"
 
-enum { VALUE_BYTES = 64 * 1024 };
+enum { VALUE_BYTES = 64 * 1024, CHECKS_MAX = 16, INTERVAL_MIN_MS = 100 };
 
 /* ---- labels ---- */
 
@@ -127,9 +127,33 @@ static bool is_placed(struct bridge_services *services, struct bridge_service *s
 	return *path;
 }
 
+/* The agent runs them, and the owner of the container says how many and how often. */
+static void bound_checks(
+	struct bridge_services *services, struct bridge_service *service, size_t all)
+{
+	struct err err = ERR_INIT;
+	for (size_t i = 0; i < service->config->check_count; i++) {
+		struct config_check *check = &service->config->checks[i];
+		if (check->interval_ms < INTERVAL_MIN_MS) {
+			bridge_services_problem(services,
+				"check %s: its interval is made %d ms, the shortest one that a "
+				"label may have",
+				check->name, INTERVAL_MIN_MS);
+			check->interval_ms = INTERVAL_MIN_MS;
+		}
+		config_check_fill_intervals(check);
+	}
+	if (all > CHECKS_MAX) {
+		err_set(&err, BERTH_LIMIT_EXCEEDED, "a container has %d checks at most",
+			CHECKS_MAX);
+		bridge_service_spoil(service, &err);
+	}
+}
+
 static void complete(struct bridge_services *services, const struct config_container *policy)
 {
 	size_t kept = 0;
+	size_t checks = 0; /* of all services */
 	for (size_t i = 0; i < services->count; i++) {
 		struct bridge_service service = services->items[i];
 		if (!is_placed(services, &services->items[i])) {
@@ -137,9 +161,8 @@ static void complete(struct bridge_services *services, const struct config_conta
 			free(service.mistake);
 			continue;
 		}
-		for (size_t j = 0; j < service.config->check_count; j++) {
-			config_check_fill_intervals(&service.config->checks[j]);
-		}
+		checks += service.config->check_count;
+		bound_checks(services, &service, checks);
 		if (!service.mistake) {
 			make_record(&service, policy);
 		}

@@ -217,6 +217,13 @@ static struct guard *begin_guard(
 	return guard;
 }
 
+/* No check runs for what cannot be registered, whatever it answers. */
+static bool is_wanted(const struct bridge_guest *guest, const struct bridge_service *service)
+{
+	return !service->mistake && guest->claims.policy &&
+		bridge_policy_allows(guest->claims.policy, service->config->components[0].path);
+}
+
 /* Checks run while it lives; equal ones go on. */
 static void arrange_guards(struct bridge_guest *guest, const struct bridge_services *services)
 {
@@ -226,7 +233,8 @@ static void arrange_guards(struct bridge_guest *guest, const struct bridge_servi
 	bool runs = guest->life == ALIVE && !(guest->flags & RUNTIME_PAUSED);
 	for (size_t i = 0; runs && i < services->count; i++) {
 		const struct config *config = services->items[i].config;
-		for (size_t j = 0; j < config->check_count; j++) {
+		size_t count = is_wanted(guest, &services->items[i]) ? config->check_count : 0;
+		for (size_t j = 0; j < count; j++) {
 			const char *path = config->components[0].path;
 			struct guard *guard = find_guard(&before, path, &config->checks[j]);
 			if (guard) {

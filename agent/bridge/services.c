@@ -98,6 +98,7 @@ void bridge_service_spoil(struct bridge_service *service, const struct err *err)
 	if (!service->mistake) {
 		service->mistake = allocate_zeroed(1, sizeof(*service->mistake));
 		*service->mistake = *err;
+		service->mistake->code = BERTH_FAILED;
 	}
 }
 

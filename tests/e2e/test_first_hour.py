@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -19,6 +20,7 @@ from rights import needs
 from zookeeper import ZooKeeper
 
 DOCUMENT = SOURCE / "docs" / "FIRST-HOUR.md"
+CONTAINERS = "## 8. Containers that know nothing of Berth\n\n"
 PARENT = "/users/devteam/web/test1/components"
 
 HEAD = """\
@@ -26,6 +28,7 @@ HEAD = """\
 
 The transcript of a test (`tests/e2e/test_first_hour.py`), which runs these commands in a fresh
 root, with a real ZooKeeper server and the entry point that is installed. No path is overridden.
+The last part is that of `tests/more/test_first_hour.py`, which starts a dockerd of its own.
 Times, process numbers and the host's name differ from run to run. `./quickstart --first-hour` does
 all of it before your eyes.
 
@@ -234,14 +237,22 @@ class FirstHour(unittest.TestCase):
         with ZooKeeper() as self.server:
             self.box = self.container(BERTH_REGISTRY=self.server.url)
             text = self.transcript()
-        if "BERTH_UPDATE_DOCUMENTS" in os.environ:
-            DOCUMENT.write_text(text)
+        if "BERTH_UPDATE_DOCUMENTS" in os.environ:  # the last part is that of more/first_hour
+            _, title, rest = DOCUMENT.read_text().partition(f"\n{CONTAINERS}")
+            DOCUMENT.write_text(text + title + rest)
         kept = DOCUMENT.read_text()
         for title, commands in STEPS:
             self.assertIn(title.partition(".")[0], kept)
             for command, *_ in commands:
                 self.assertIn(command.removeprefix("# "), kept,
                     "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
+
+    def test_without_a_runtime_it_says_so(self):
+        said = subprocess.run([sys.executable, SOURCE / "tests/support/container_hour.py"],
+            env={**os.environ, "PATH": str(self.folder)}, text=True, stdout=subprocess.PIPE,
+            check=True).stdout
+        self.assertEqual(said.strip(), f"{CONTAINERS}They are not shown here: dockerd and docker "
+            "not installed. docs/BRIDGE.md has them.")
 
     def test_a_directory_as_registry_needs_no_setting_at_all(self):
         self.box = self.container()

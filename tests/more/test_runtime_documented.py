@@ -2,33 +2,29 @@
 the lines of README.md and docs/BRIDGE.md, and the compose files of docs/MIGRATING.md and
 deploy/host/runtime, whose agents are containers, too.
 
-All of it has a network and a /run of its own, so that no port and no path is another one than the
-documents say, but for the registry's address. No registry of images is asked: these are made of
-this machine's files.
+Only the registry's address is another one than they say. No registry of images is asked: these are
+made of this machine's files.
 """
 
-import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 import types
 import unittest
 
-from berth import BUILD, PATIENCE, wait_until
+from berth import BUILD, wait_until
+from docker_host import DockerHost
 from figures import figure, seconds
 from lifecycle import LifeTest, Shared
 from minimal_root import NGINX_COMMAND, MinimalRoot, nginx_root
-from own_network import OwnNetwork
 from rights import needs
-from runtimes import Docker
 from test_image import packages_of_stages
 from test_packages import SOURCE, run
 
 RUNTIME = SOURCE / "deploy/host/runtime"
-HOST = "192.0.2.7"
+HOST = DockerHost.ADDRESS
 PLACE = "/services/web/components"
 NGINX = "nginx"
 ABSENT = 3  # the exit status of a look-up that finds nothing
@@ -55,13 +51,8 @@ class Documented(LifeTest):
         super().setUpClass()
         cls.place = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
         cls.addClassCleanup(shutil.rmtree, cls.place, ignore_errors=True)
-        cls.network = OwnNetwork(types.SimpleNamespace(addCleanup=cls.addClassCleanup), cls.place,
-            own_run=True)
-        cls.network.interface("eth0", f"{HOST}/24", default="192.0.2.1")
-        cls.docker = Docker(cls.place / "docker", inside=cls.network.inside)
-        cls.docker.socket = cls.network.root / "run/docker.sock"
-        cls.addClassCleanup(cls.docker.end)
-        cls.docker.start()
+        cls.host = DockerHost(types.SimpleNamespace(addCleanup=cls.addClassCleanup), cls.place)
+        cls.docker = cls.host.docker
         cls.take_image(NGINX, nginx_root(cls.make("server")), f"CMD {NGINX_COMMAND}", "EXPOSE 80")
         berth = MinimalRoot(cls.make("agent"), packages_of_stages()[1])
         run("make", "-s", "-C", BUILD, "install", f"DESTDIR={berth.root}", MAKEFLAGS="")
@@ -77,7 +68,7 @@ class Documented(LifeTest):
     def take_image(cls, name, root, *changes):
         archive = cls.place / "image.tar"
         run("tar", "-C", root.root, "-cf", archive, ".")
-        result = cls.network.run("docker", "import",
+        result = cls.host.network.run("docker", "import",
             *(word for one in changes for word in ("--change", one)), archive, name)
         assert result.returncode == 0, result.stdout
         archive.unlink()
@@ -87,7 +78,7 @@ class Documented(LifeTest):
         super().setUp()
         self.addCleanup(self.remove_all)
         server = self.registry.removeprefix("zookeeper://").partition("/")
-        port = self.network.relay("127.0.0.1", server[0])
+        port = self.host.network.relay("127.0.0.1", server[0])
         self.url = f"zookeeper://127.0.0.1:{port}/{server[2]}"
 
     def remove_all(self):
@@ -96,11 +87,9 @@ class Documented(LifeTest):
 
     def sh(self, command, statuses=(0,)):
         """What a command prints on the host, typed as it is here."""
-        result = subprocess.run([*self.network.inside, "sh", "-c", command], text=True,
-            env={**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}, timeout=PATIENCE,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        self.assertIn(result.returncode, statuses, f"{command}\n{result.stdout}")
-        return result.stdout
+        status, output = self.host.sh(command)
+        self.assertIn(status, statuses, f"{command}\n{output}")
+        return output
 
     def configuration(self, text):
         """But for the registry's address."""
@@ -110,19 +99,10 @@ class Documented(LifeTest):
 
     def start_host(self, text):
         """The host's agent, on the host itself."""
-        host = self.network.enter(self.agent("host"))
-        host.socket = self.network.root / "run/berth/berth.sock"
-        host.config.write_text(
-            f"[agent]\nstate_dir = {host.folder}/state\n{self.configuration(text)}")
-        return host.start()
+        return self.host.start_agent(self, self.folder / "host", self.configuration(text))
 
     def path_of(self, name, suffix=""):
         return f"{PLACE}/{self.docker.inspect(name)['Id'][:12]}{suffix}"
-
-    def await_state(self, state):
-        """That is what `berth bridge` says of it."""
-        wait_until(lambda: re.search(rf"^docker/web-1 +{state} ", self.sh("berth bridge"), re.M),
-            f"it is {state}")
 
     # ---- lines of the documents ----
 

@@ -112,8 +112,8 @@ class Runtime:
             stdout=self.log, stderr=self.log, start_new_session=True)
         wait_until(self.answers, "the runtime answers", PATIENCE_S)
 
-    def take_image(self):
-        """The image `tree`."""
+    def take_image(self, name="tree", *changes):
+        """An image with SERVER at /bin/server; `changes`: lines of a Dockerfile."""
         root = self.folder / "root"
         (root / "bin").mkdir(parents=True)
         source = self.folder / "server.c"
@@ -122,7 +122,9 @@ class Runtime:
             check=True, stderr=subprocess.DEVNULL)
         archive = self.folder / "image.tar"
         subprocess.run(["tar", "-C", root, "-cf", archive, "."], check=True)
-        self.call("POST", "/images/create?fromSrc=-&repo=tree", data=archive.read_bytes(),
+        query = urllib.parse.urlencode([("fromSrc", "-"), ("repo", name),
+            *(("changes", one) for one in changes)])
+        self.call("POST", f"/images/create?{query}", data=archive.read_bytes(),
             kind="application/x-tar")
 
     def create(self, name, labels=None, command=(), network="host", host=None, **config):
