@@ -1,5 +1,6 @@
 #include "xds/dump.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "lib/base/clock.h"
 #include "xds/discovery.h"
 
-enum { OUTPUT_BYTES = 64 * 1024 * 1024, NOT_FOLLOWED = 4 };
+enum { OUTPUT_BYTES = 64 * 1024 * 1024, NOT_FOLLOWED = 4, AGAIN_MS = 100 };
 
 static void on_change(void *context, struct follow_user *user)
 {
@@ -31,11 +32,11 @@ static void print(struct follow *follow)
 	buffer_finish(&out);
 }
 
-int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms)
+int dump_name(struct source *source, struct world *world, const char *name, int timeout_ms)
 {
 	const struct follow_owner owner = { .on_change = on_change };
 	struct follow_user user = { .owner = &owner };
-	struct berth_failure failure = { .message = "no answer in time" };
+	struct err err = ERR_INIT;
 	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
 	if (!discovery_name_valid(name, strlen(name))) {
 		fputs("berth-xds: this cannot be the name of a resource\n", stderr);
@@ -51,7 +52,13 @@ int dump_name(struct berth *berth, struct world *world, const char *name, int ti
 	}
 	world_update(world, clock_monotonic_ms());
 	while (!follow_whole(user.follow) && clock_monotonic_ms() < until_ms) {
-		(void)berth_dispatch(berth, 100, &failure);
+		struct pollfd agent = { .fd = source_fd(source), .events = POLLIN };
+		int64_t left_ms = source_due_ms(source) - clock_monotonic_ms();
+		(void)poll(&agent, 1,
+			left_ms < 0                  ? 0
+				: left_ms < AGAIN_MS ? (int)left_ms
+						     : AGAIN_MS);
+		source_dispatch(source, clock_monotonic_ms());
 		world_update(world, clock_monotonic_ms());
 	}
 	bool known = follow_known(user.follow);
@@ -63,8 +70,9 @@ int dump_name(struct berth *berth, struct world *world, const char *name, int ti
 				name);
 		}
 	} else {
-		(void)world_trouble(world, &failure);
-		fprintf(stderr, "berth-xds: %s: nothing is known yet: %s\n", name, failure.message);
+		(void)world_trouble(world, &err);
+		fprintf(stderr, "berth-xds: %s: nothing is known yet: %s\n", name,
+			err.code ? err.msg : "no answer in time");
 	}
 	follow_release(&user, clock_monotonic_ms());
 	return known ? EXIT_SUCCESS : NOT_FOLLOWED;

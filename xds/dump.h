@@ -10,6 +10,6 @@
  * Follows the name until all that it needs is confirmed, `timeout_ms` at most, and prints its
  * cluster and its endpoints if they are known. The exit status of the program.
  */
-int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms);
+int dump_name(struct source *source, struct world *world, const char *name, int timeout_ms);
 
 #endif

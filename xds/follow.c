@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/base/json_wide.h"
 #include "lib/base/limits.h"
 #include "lib/base/random_bytes.h"
 #include "lib/base/share.h"
 #include "lib/base/text.h"
-#include "lib/client/open.h"
 #include "lib/names/of_path.h"
 #include "lib/program/memory.h"
 #include "xds/log.h"
@@ -26,8 +24,8 @@ struct follow {
 	int64_t idle_since_ms;
 	struct world *world;
 	struct follow_quota *quota; /* of who made it; or NULL */
-	struct berth_watch *watch;  /* NULL: no record can have the name */
-	bool refused;               /* the agent has no stream for it; it is asked again */
+	struct source_set set;      /* not followed: no record can have the name */
+	bool refused;               /* the agent has no room for it, for now */
 	bool doubtful;
 	struct list users;
 	bool known;
@@ -43,16 +41,14 @@ struct serve {
 	char *path;
 	bool recursive;
 	struct world *world;
-	struct berth_watch *watch; /* while somebody observes */
-	json_t *names;             /* NULL: not known */
+	struct source_set set; /* while somebody observes */
+	json_t *names;         /* NULL: not known */
 };
 
 struct world {
-	struct berth *berth;
+	struct source *source;
 	char *domain;
 	char *parameters; /* of each set */
-	size_t max_streams;
-	size_t refused_streams;
 	uint64_t seed;
 	struct follow *buckets[BUCKETS];
 	size_t count;
@@ -115,8 +111,7 @@ struct world *world_create(const struct world_options *options)
 	while (options->serve[count]) {
 		count++;
 	}
-	world->berth = options->berth;
-	world->max_streams = options->max_streams;
+	world->source = options->source;
 	world->domain = memory_text(options->domain, strlen(options->domain));
 	world->parameters = parameters_of(options);
 	world->serves = memory_zeroed(count + 1, sizeof(*world->serves));
@@ -148,8 +143,7 @@ static void destroy_follow(struct follow *follow)
 	if (follow->quota) {
 		follow->quota->names--;
 	}
-	world->refused_streams -= follow->refused;
-	berth_unwatch(follow->watch);
+	source_drop(world->source, &follow->set);
 	list_remove(&follow->link);
 	list_remove(&follow->idle);
 	assignment_finish(&follow->assignment);
@@ -164,9 +158,8 @@ static struct follow *first_idle(const struct world *world)
 
 static void end_serve(struct serve *serve)
 {
-	berth_unwatch(serve->watch);
+	source_drop(serve->world->source, &serve->set);
 	json_decref(serve->names);
-	serve->watch = NULL;
 	serve->names = NULL;
 }
 
@@ -198,46 +191,20 @@ void world_destroy(struct world *world)
 
 struct world_counts world_counts(const struct world *world)
 {
-	struct world_counts counts = { .names = world->count,
-		.streams = 0,
-		.encodings = world->encodings,
-		.refused = world->refused };
+	struct world_counts counts = {
+		.names = world->count, .encodings = world->encodings, .refused = world->refused
+	};
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (const struct follow *at = world->buckets[i]; at; at = at->next_in_bucket) {
 			counts.left_out += at->assignment.left_out;
-			counts.streams += at->watch != NULL;
 		}
-	}
-	for (size_t i = 0; i < world->serve_count; i++) {
-		counts.streams += world->serves[i].watch != NULL;
 	}
 	return counts;
 }
 
-/* A set that is not there is empty; an agent of 0.2.0 has no sets at all. */
-static int trouble_of(const struct berth_watch *watch, struct berth_failure *ret_failure)
+int world_trouble(const struct world *world, struct err *err)
 {
-	int code = watch ? berth_watch_trouble(watch, ret_failure) : 0;
-	if (code == BERTH_PATH_NOT_FOUND) {
-		snprintf(ret_failure->message, sizeof(ret_failure->message),
-			"the agent is older than berth-xds: it has no /v1/set");
-	}
-	return code;
-}
-
-int world_trouble(const struct world *world, struct berth_failure *ret_failure)
-{
-	int code = 0;
-	for (size_t i = 0; i < world->serve_count && code == 0; i++) {
-		code = trouble_of(world->serves[i].watch, ret_failure);
-	}
-	for (size_t i = 0; i < BUCKETS; i++) {
-		for (const struct follow *at = world->buckets[i]; at && code == 0;
-			at = at->next_in_bucket) {
-			code = trouble_of(at->watch, ret_failure);
-		}
-	}
-	return code;
+	return source_trouble(world->source, err);
 }
 
 /* ---- names: from a set of the agent ---- */
@@ -290,46 +257,29 @@ static bool read_set(struct follow *follow, const json_t *json)
 	return true;
 }
 
-static void set_refused(struct follow *follow, bool refused)
-{
-	follow->world->refused_streams += refused;
-	follow->world->refused_streams -= follow->refused;
-	follow->refused = refused;
-}
-
-static void on_event(void *context, const struct berth_event *event)
+static void on_set(void *context, const json_t *answer)
 {
 	struct follow *follow = context;
-	struct berth_failure failure;
-	if (event->type == BERTH_EVENT_LOST) {
-		set_refused(follow,
-			berth_watch_trouble(follow->watch, &failure) == BERTH_LIMIT_EXCEEDED);
-	}
-	if (event->snapshot) {
-		json_t *json = json_wide_loadb(event->snapshot, strlen(event->snapshot), 0, NULL);
-		set_refused(follow, false);
-		if (json && read_set(follow, json)) {
-			mark_changed(follow);
-		}
-		json_decref(json);
+	const json_t *set = json_object_get(answer, "set");
+	const char *error = json_string_value(json_object_get(answer, "error"));
+	follow->refused = error && berth_error_from_name(error) == BERTH_LIMIT_EXCEEDED;
+	if (set && read_set(follow, set)) {
+		mark_changed(follow);
 	}
 }
 
 static void begin_set(struct follow *follow)
 {
 	struct world *world = follow->world;
-	struct berth_failure failure;
 	struct buffer target;
 	buffer_init(&target, SIZE_MAX);
-	if (!name_target(&target, follow->name, world->domain)) {
+	if (name_target(&target, follow->name, world->domain)) {
+		buffer_append_text(&target, world->parameters);
+		follow->set = (struct source_set){ .on_answer = on_set, .context = follow };
+		source_ask(world->source, &follow->set, buffer_text(&target));
+	} else {
 		follow->known = true;
 		mark_changed(follow);
-	} else {
-		buffer_append_text(&target, world->parameters);
-		if (berth_watch_stream(world->berth, buffer_text(&target), on_event, follow,
-			    &follow->watch, &failure) != 0) {
-			log_line("error", "%s: %s", follow->name, failure.message);
-		}
 	}
 	buffer_finish(&target);
 }
@@ -376,21 +326,13 @@ static struct follow *find_follow(struct world *world, const char *name, size_t 
 	return at;
 }
 
-/* As many as the agent grants streams. */
-static size_t most_names(const struct world *world)
-{
-	size_t flowing = world->count - world->refused_streams;
-	size_t most = world->refused_streams > 0 ? flowing : FOLLOW_NAMES_MAX;
-	return most < world->max_streams ? most : world->max_streams;
-}
-
 /*
  * A name that nobody asks for any more gives way: one of the same quota, since that may have its
  * share, or any when all is taken. False: there is none.
  */
 static bool make_room(struct world *world, const struct follow_quota *quota)
 {
-	bool any = world->count >= most_names(world);
+	bool any = world->count >= FOLLOW_NAMES_MAX;
 	for (struct list *at = world->idle.next; at != &world->idle; at = at->next) {
 		struct follow *follow = LIST_ITEM(at, struct follow, idle);
 		if (any || follow->quota == quota) {
@@ -403,7 +345,7 @@ static bool make_room(struct world *world, const struct follow_quota *quota)
 
 static bool may_follow(const struct world *world, const struct follow_quota *quota)
 {
-	return share_allows(quota ? quota->names : 0, world->count, most_names(world));
+	return share_allows(quota ? quota->names : 0, world->count, FOLLOW_NAMES_MAX);
 }
 
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len)
@@ -447,7 +389,7 @@ const char *follow_name(const struct follow *follow)
 
 bool follow_can_mean(const struct follow *follow)
 {
-	return follow->watch != NULL;
+	return follow->set.target != NULL;
 }
 
 bool follow_known(const struct follow *follow)
@@ -517,21 +459,17 @@ void follow_encode(struct follow *follow, enum resource_type type, struct buffer
 
 /* ---- all names ---- */
 
-static void on_names(void *context, const struct berth_event *event)
+static void on_names(void *context, const json_t *answer)
 {
 	struct serve *serve = context;
-	if (!event->snapshot) {
-		return;
-	}
-	json_t *json = json_wide_loadb(event->snapshot, strlen(event->snapshot), 0, NULL);
-	json_t *names = json_object_get(json, "names");
-	bool confirmed = !json_is_false(json_object_get(json, "confirmed"));
+	const json_t *set = json_object_get(answer, "set");
+	json_t *names = json_object_get(set, "names");
+	bool confirmed = !json_is_false(json_object_get(set, "confirmed"));
 	if (names && (confirmed || !serve->names)) {
 		json_decref(serve->names);
 		serve->names = json_incref(names);
 		serve->world->serve_changed = true;
 	}
-	json_decref(json);
 }
 
 void world_observe(struct world *world, struct world_user *user)
@@ -539,13 +477,11 @@ void world_observe(struct world *world, struct world_user *user)
 	list_append(&world->users, &user->link);
 	for (size_t i = 0; i < world->serve_count; i++) {
 		struct serve *serve = &world->serves[i];
-		struct berth_failure failure;
 		char target[LIMIT_PATH_BYTES + 64];
 		text_printf(target, sizeof(target), "/v1/set%s?as=names", serve->path);
-		if (!serve->watch &&
-			berth_watch_stream(world->berth, target, on_names, serve, &serve->watch,
-				&failure) != 0) {
-			log_line("error", "%s: %s", serve->path, failure.message);
+		if (!serve->set.target) {
+			serve->set = (struct source_set){ .on_answer = on_names, .context = serve };
+			source_ask(world->source, &serve->set, target);
 		}
 	}
 	world->serve_changed = true;

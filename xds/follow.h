@@ -4,9 +4,9 @@
  *
  *   UNKNOWN --a set with members, or a confirmed one--> KNOWN
  *
- * Each is a set of the agent, and one stream of it: the agent has the rules for sets, min_instances
- * and failover among them. A known name stays known: while the agent is away what was sent stays. A
- * name that no record can have is known with an empty set, without a stream.
+ * Each is a set of the agent (source.h), which has the rules for sets, min_instances and failover
+ * among them. A known name stays known: while the agent is away what was sent stays. A name that no
+ * record can have is known with an empty set, without a question.
  *
  * A name that nobody asks for any more is followed for some time yet.
  */
@@ -19,22 +19,22 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
-#include "lib/berth.h"
 #include "lib/program/log_rate.h"
 #include "xds/assignment.h"
 #include "xds/resource.h"
+#include "xds/source.h"
 
 enum { FOLLOW_NAMES_MAX = 8192, FOLLOW_LINGER_MS = 60000 };
 
 /* The answer to a client for whose name there is no room. */
-#define FOLLOW_FULL "full: no more names for this client, or no more streams of the agent"
+#define FOLLOW_FULL "full: no more names for this client, or no more sets of the agent"
 
 struct world;
 struct follow;
 
 struct world_options {
-	struct berth *berth; /* borrowed */
-	const char *domain;  /* of names; copied, as those below */
+	struct source *source; /* borrowed */
+	const char *domain;    /* of names; copied, as those below */
 	/* The own one, by which localities have priorities, or ""; NULL: all are equal. */
 	const char *zone;
 	unsigned min_instances;
@@ -46,20 +46,18 @@ struct world_options {
 	int64_t failover_hold_ms;
 	/* Paths, each with or without a trailing / and two asterisks; ends with NULL. */
 	const char *const *serve;
-	size_t max_streams; /* that the agent grants */
 };
 
 struct world_counts {
 	size_t names;       /* followed */
-	size_t streams;     /* to the agent */
 	size_t left_out;    /* addresses in all sets that cannot be sent */
 	uint64_t encodings; /* of sets of endpoints, so far */
 	uint64_t refused;   /* names for which there was no room, so far */
 };
 
 /*
- * How many names somebody makes the world follow, each with a stream of the agent: no more than
- * three times as many as are free. It has to stay until that is 0 again.
+ * How many names somebody makes the world follow: no more than three times as many as are free. It
+ * has to stay until that is 0 again.
  */
 struct follow_quota {
 	size_t names;
@@ -96,7 +94,7 @@ struct world *world_create(const struct world_options *options);
 void world_destroy(struct world *world);
 
 /*
- * After berth_dispatch(), and once a second: brings up to date what has changed, calls the users,
+ * After source_dispatch(), and once a second: brings up to date what has changed, calls the users,
  * lets go what has lingered long enough.
  */
 void world_update(struct world *world, int64_t now_ms);
@@ -104,14 +102,13 @@ void world_update(struct world *world, int64_t now_ms);
 bool world_has_changes(const struct world *world);
 
 struct world_counts world_counts(const struct world *world);
-/* 0 while all streams of the agent flow; else why one does not. */
-int world_trouble(const struct world *world, struct berth_failure *ret_failure);
+/* See source_trouble(). */
+int world_trouble(const struct world *world, struct err *err) ERR_REQUIRED(2);
 
 /* ---- names ---- */
 
 /*
- * Begins to follow a name. False: there are too many names or streams, or the user's quota has its
- * share of them.
+ * Begins to follow a name. False: there are too many, or the user's quota has its share of them.
  */
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len);
 /* Harmless for a user without a name. */
@@ -121,7 +118,7 @@ const char *follow_name(const struct follow *follow);
 /* False for a name that no record can have. */
 bool follow_can_mean(const struct follow *follow);
 bool follow_known(const struct follow *follow);
-/* It is not known for want of a stream of the agent, not because the registry is away. */
+/* It is not known since the agent has no room for it, not because the registry is away. */
 bool follow_is_full(const struct follow *follow);
 /* False while the agent says that there may be more, where it has nothing confirmed. */
 bool follow_whole(const struct follow *follow);

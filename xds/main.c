@@ -10,7 +10,6 @@
 
 #include "lib/base/err.h"
 #include "lib/base/path.h"
-#include "lib/client/open.h"
 #include "lib/program/memory.h"
 #include "lib/program/print_end.h"
 #include "xds/cage.h"
@@ -35,7 +34,6 @@ struct options {
 	size_t failover_count;
 	unsigned failover_hold_ms;
 	unsigned min_instances;
-	unsigned streams;
 	const char *dump;
 	int status_fd;
 };
@@ -57,7 +55,6 @@ static const char help[] =
 	"                       too little before it; several, the best first\n"
 	"  --failover-hold MS   how long there must be enough before it goes again [10000]\n"
 	"  --min-instances N    a set with fewer stays as it was [1]\n"
-	"  --streams N          of the agent, to follow names with: what it grants to one client\n"
 	"                       [7500]\n"
 	"  --dump NAME          print what clients of NAME would get, and exit\n"
 	"  --help, --version\n"
@@ -198,7 +195,7 @@ static int take_option(struct options *options, int option, const char *value)
 	case OPTION_MIN_INSTANCES:
 		return read_number("--min-instances", value, 1000000, &options->min_instances);
 	case OPTION_STREAMS:
-		return read_number("--streams", value, 1000000, &options->streams);
+		break; /* an agent of 0.2.0 says so */
 	case OPTION_DUMP:
 		options->dump = value;
 		break;
@@ -221,11 +218,9 @@ static int take_option(struct options *options, int option, const char *value)
 static int read_options(struct options *options, int argc, char **argv)
 {
 	int option;
-	*options = (struct options){ .domain = "berth",
-		.failover_hold_ms = 10000,
-		.min_instances = 1,
-		.streams = 7500,
-		.status_fd = -1 };
+	*options = (struct options){
+		.domain = "berth", .failover_hold_ms = 10000, .min_instances = 1, .status_fd = -1
+	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		int status = take_option(options, option, optarg);
 		if (status != 0) {
@@ -275,12 +270,12 @@ static int open_listeners(struct server *server, const struct options *options)
 	return 0;
 }
 
-static int serve(struct berth *berth, struct world *world, struct shares *shares,
+static int serve(struct source *source, struct world *world, struct shares *shares,
 	const struct options *options)
 {
 	struct ev_loop *loop = memory_must(ev_default_loop(EVFLAG_AUTO));
 	const struct server_options server_options = { .loop = loop,
-		.berth = berth,
+		.source = source,
 		.world = world,
 		.shares = shares,
 		.status_fd = options->status_fd };
@@ -312,39 +307,31 @@ static int serve(struct berth *berth, struct world *world, struct shares *shares
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct berth *berth;
-	struct berth_failure failure;
+	struct err err = ERR_INIT;
 	memory_init();
 	signal(SIGPIPE, SIG_IGN);
 	int status = read_options(&options, argc, argv);
 	if (status != 0) {
 		return status;
 	}
-	if (berth_open_agent(&berth, options.socket, &failure) != 0) {
-		log_line("error", "%s", failure.message);
+	struct source *source = source_create(options.socket, &err);
+	if (!source) {
+		log_line("error", "%s", err.msg);
 		return EXIT_FAILURE;
 	}
-	size_t files = server_streams_max();
-	const struct world_options world_options = { .berth = berth,
+	const struct world_options world_options = { .source = source,
 		.domain = options.domain,
 		.zone = options.zone,
 		.failover = options.failover,
 		.failover_hold_ms = options.failover_hold_ms,
 		.min_instances = options.min_instances,
-		.serve = options.serve,
-		.max_streams = options.streams < files ? options.streams : files };
+		.serve = options.serve };
 	struct world *world = world_create(&world_options);
-	if (options.dump) {
-		status = print_end(dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS));
-	} else {
-		struct shares *shares = shares_create(server_connections_max());
-		status = serve(berth, world, shares, &options);
-		world_destroy(world); /* names count in shares */
-		shares_destroy(shares);
-		berth_close(berth);
-		return status;
-	}
-	world_destroy(world);
-	berth_close(berth);
+	struct shares *shares = shares_create(server_connections_max());
+	status = options.dump ? print_end(dump_name(source, world, options.dump, DUMP_TIMEOUT_MS))
+			      : serve(source, world, shares, &options);
+	world_destroy(world); /* names count in shares */
+	shares_destroy(shares);
+	source_destroy(source);
 	return status;
 }

@@ -255,14 +255,13 @@ int rest_write(struct rest *rest, struct buffer *out)
 		return BAD_REQUEST;
 	}
 	if (writing.count == 0 && !(rest->all && all_known(rest))) {
-		struct berth_failure failure;
-		bool troubled = world_trouble(rest->world, &failure) != 0;
+		struct err err = ERR_INIT;
 		buffer_clear(out);
 		if (is_full(rest)) {
 			buffer_append_text(out, FOLLOW_FULL "\n");
 		} else {
 			buffer_printf(out, "nothing is known of this yet: %s\n",
-				troubled ? failure.message : "it is read");
+				world_trouble(rest->world, &err) ? err.msg : "it is read");
 		}
 		return AWAY;
 	}

@@ -57,12 +57,13 @@ struct connection {
 
 struct server {
 	struct ev_loop *loop;
-	struct berth *berth;
+	struct source *source;
 	struct world *world;
 	int status_fd;
 	char status[STATUS_BYTES];
-	char trouble[BERTH_MESSAGE_BYTES];
-	ev_io registry;
+	char trouble[sizeof(((struct err *)0)->msg)];
+	ev_io agent;
+	ev_timer agent_due;
 	ev_prepare prepare;
 	ev_timer tick;
 	ev_timer leaving;
@@ -407,6 +408,35 @@ static void flush_pending(struct server *server)
 	}
 }
 
+/* Answers of the agent, and questions that have come up meanwhile. */
+static void drive_source(struct server *server)
+{
+	source_dispatch(server->source, clock_monotonic_ms());
+	server->worked = true;
+}
+
+static void on_agent(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	drive_source(io->data);
+}
+
+static void on_agent_due(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	drive_source(timer->data);
+}
+
+static void arm_source(struct server *server)
+{
+	int64_t left_ms = source_due_ms(server->source) - clock_monotonic_ms();
+	ev_timer_stop(server->loop, &server->agent_due);
+	ev_timer_set(&server->agent_due, left_ms > 0 ? (double)left_ms / 1000. : 0, 0);
+	ev_timer_start(server->loop, &server->agent_due);
+}
+
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
 	struct server *server = prepare->data;
@@ -418,18 +448,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 		}
 		flush_pending(server);
 	}
-}
-
-static void on_registry(struct ev_loop *loop, ev_io *io, int events)
-{
-	struct server *server = io->data;
-	struct berth_failure failure;
-	(void)loop;
-	(void)events;
-	if (berth_dispatch(server->berth, 0, &failure) != 0) {
-		log_line("error", "%s", failure.message);
-	}
-	server->worked = true;
+	arm_source(server);
 }
 
 static bool is_tired(const struct connection *connection, int64_t now_ms)
@@ -455,9 +474,9 @@ static void close_tired(struct server *server)
 
 static void note_trouble(struct server *server)
 {
-	struct berth_failure failure = { .message = "" };
-	bool troubled = world_trouble(server->world, &failure) != 0;
-	const char *text = troubled ? failure.message : "";
+	struct err err = ERR_INIT;
+	bool troubled = world_trouble(server->world, &err) != 0;
+	const char *text = troubled ? err.msg : "";
 	if (strcmp(text, server->trouble) != 0) {
 		log_line(troubled ? "warn" : "info", "%s",
 			troubled ? text : "the agent answers again");
@@ -484,9 +503,9 @@ static void write_status(struct server *server)
 		return;
 	}
 	snprintf(status, sizeof(status),
-		"{\"connections\":%zu,\"names\":%zu,\"streams\":%zu,\"encodings\":%llu,"
+		"{\"connections\":%zu,\"names\":%zu,\"encodings\":%llu,"
 		"\"refusals\":%llu,\"left_out\":%zu,\"pauses\":%llu,\"ended\":%llu}\n",
-		server->count, counts.names, counts.streams, (unsigned long long)counts.encodings,
+		server->count, counts.names, (unsigned long long)counts.encodings,
 		(unsigned long long)subscription_refusals(), counts.left_out,
 		(unsigned long long)server->pauses, (unsigned long long)server->ended);
 	/* A line is less than a pipe takes at once; a reader that is behind gets the next one. */
@@ -517,7 +536,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 
 /* ---- life ---- */
 
-size_t server_streams_max(void)
+size_t server_connections_max(void)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -526,20 +545,15 @@ size_t server_streams_max(void)
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	return (size_t)(limit.rlim_cur / 2);
-}
-
-size_t server_connections_max(void)
-{
-	size_t half = server_streams_max();
-	return half < CONNECTIONS_MAX ? half : CONNECTIONS_MAX;
+	size_t most = (size_t)limit.rlim_cur / 2;
+	return most < CONNECTIONS_MAX ? most : CONNECTIONS_MAX;
 }
 
 struct server *server_create(const struct server_options *options)
 {
 	struct server *server = memory_zeroed(1, sizeof(*server));
 	server->loop = options->loop;
-	server->berth = options->berth;
+	server->source = options->source;
 	server->world = options->world;
 	server->status_fd = options->status_fd;
 	server->worked = true; /* the start has left something, too */
@@ -551,9 +565,11 @@ struct server *server_create(const struct server_options *options)
 	list_init(&server->paused);
 	ev_timer_init(&server->resume, on_resume, 0, PAUSE_MS / 1000.0);
 	server->resume.data = server;
-	ev_io_init(&server->registry, on_registry, berth_fd(server->berth), EV_READ);
-	server->registry.data = server;
-	ev_io_start(server->loop, &server->registry);
+	ev_io_init(&server->agent, on_agent, source_fd(server->source), EV_READ);
+	server->agent.data = server;
+	ev_io_start(server->loop, &server->agent);
+	ev_timer_init(&server->agent_due, on_agent_due, 0, 0);
+	server->agent_due.data = server;
 	ev_prepare_init(&server->prepare, on_prepare);
 	server->prepare.data = server;
 	ev_prepare_start(server->loop, &server->prepare);
@@ -605,7 +621,8 @@ void server_leave(struct server *server)
 void server_destroy(struct server *server)
 {
 	server->is_leaving = true;
-	ev_io_stop(server->loop, &server->registry);
+	ev_io_stop(server->loop, &server->agent);
+	ev_timer_stop(server->loop, &server->agent_due);
 	ev_prepare_stop(server->loop, &server->prepare);
 	ev_timer_stop(server->loop, &server->tick);
 	ev_timer_stop(server->loop, &server->leaving);

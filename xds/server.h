@@ -14,7 +14,7 @@ struct server;
 
 struct server_options {
 	struct ev_loop *loop;
-	struct berth *berth;   /* driven by the server; borrowed */
+	struct source *source; /* driven by the server; borrowed */
 	struct world *world;   /* borrowed */
 	struct shares *shares; /* for server_connections_max(); borrowed */
 	int status_fd; /* gets a line of JSON whenever the figures change; -1: nobody does */
@@ -22,8 +22,6 @@ struct server_options {
 
 /* How many connections there can be at a time. Raises the limit of open files. */
 size_t server_connections_max(void);
-/* How many streams of the agent: half of the open files are for them. */
-size_t server_streams_max(void);
 
 struct server *server_create(const struct server_options *options);
 /* Takes the descriptor of a listening socket. */

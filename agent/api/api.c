@@ -67,8 +67,8 @@ static const struct route {
 	{ "/v1/bridge/", "/drain", 1u << HTTP_POST | 1u << HTTP_DELETE, api_order_container_drain,
 		"maintenance of one container on or off, by SOURCE/NAME" },
 	{ "/v1/follow", NULL, 1u << HTTP_GET, api_follow,
-		"stream for an agent in a container: what it asked for" },
-	{ "/v1/follow/", "", 1u << HTTP_POST, api_follow_ask, "what that stream is to tell" },
+		"stream of the answers to many questions" },
+	{ "/v1/follow/", "", 1u << HTTP_POST, api_follow_ask, "questions for that stream: sets" },
 	{ "/live", NULL, READ, api_live, "200 while the agent works" },
 	{ "/ready", NULL, READ, api_ready, "200 when every component is registered; ?away=ok" },
 	{ "/metrics", NULL, READ, api_metrics, "Prometheus text, or OpenMetrics" },
@@ -122,7 +122,7 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 	buffer_finish(&allow);
 }
 
-/* For an agent in a container. */
+/* Over any Unix socket, that of a container too. */
 static bool is_for_followers(const struct route *route)
 {
 	return route->handler == api_follow || route->handler == api_follow_ask;
@@ -184,7 +184,7 @@ static unsigned methods_of(
 		return is_published(api, request, route) ? route->methods : 0;
 	}
 	if (is_for_followers(route)) {
-		return request->container ? route->methods : 0;
+		return request->local ? route->methods : 0;
 	}
 	if (request->container) {
 		return is_for_containers(route) ? route->methods & READ : 0;

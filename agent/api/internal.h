@@ -46,9 +46,10 @@ struct api {
 	size_t recent_bytes;       /* of events that streams keep for clients that come again */
 	struct list parked;        /* streams without a client, by resume.c; the oldest first */
 	struct timer parked_timer; /* until the oldest one ends */
-	struct list follows;       /* of follow.c: agents in containers */
+	struct list follows;       /* of follow.c */
 	struct timer follow_news;  /* of no length: something changed for them */
 	size_t follow_bytes;       /* of the cache: the nodes that they watch */
+	size_t follow_sets;        /* of them */
 	struct metrics_series *hits;
 	struct metrics_series *misses;
 	struct metrics_series *stale;

@@ -485,7 +485,7 @@ bool api_order_permits(const struct api *api, const struct http_request *request
 {
 	struct err err = ERR_INIT;
 	if (handler == api_follow_ask) {
-		return request->container != NULL;
+		return request->local;
 	}
 	if (handler == api_order_report) {
 		struct check *check = find_check(api, rest, &err);

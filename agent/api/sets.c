@@ -7,132 +7,18 @@
 #include <string.h>
 
 #include "agent/api/poll.h"
+#include "agent/api/question.h"
 #include "agent/api/resume.h"
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "agent/cache/written.h"
-#include "agent/config/value.h"
 #include "agent/set/question.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/http/field.h"
 
-enum {
-	LOADING_MS = 5000, /* clients take ten seconds of silence for the end */
-	HOLD_MOST_MS = 24 * 3600 * 1000,
-	FURTHER_MOST = 16,
-	FURTHER_BYTES = 4096
-};
-
-/* ---- the question ---- */
-
-/* A key and its texts. */
-struct question {
-	struct set_key key;
-	struct api_filter_room filter;
-	char further_text[FURTHER_BYTES];
-	char *further[FURTHER_MOST];
-};
-
-static bool read_kind(
-	const struct http_request *request, const char *rest, struct question *to, struct err *err)
-{
-	static const char *const words[] = { "path", "name", "names" };
-	char word[8];
-	bool is_name = strchr(rest, '.') || rest[0] == '_';
-	to->key.kind = is_name ? SET_OF_NAME : SET_OF_PATH;
-	if (http_parameter(request, "as", word, sizeof(word), err) > 0 && *word) {
-		int kind = SET_NAMES;
-		while (kind >= 0 && strcmp(word, words[kind]) != 0) {
-			kind--;
-		}
-		to->key.kind = kind >= 0 ? (enum set_kind)kind : SET_OF_PATH;
-		if (kind < 0) {
-			err_set(err, BERTH_FAILED,
-				"query parameter as: must be path, name or names");
-		}
-	}
-	to->key.what = to->key.kind == SET_OF_NAME ? rest : rest - 1;
-	return err->code == 0;
-}
-
-static bool read_further(const struct api *api, const struct http_request *request,
-	struct question *to, struct err *err)
-{
-	const struct api_options *options = &api->options;
-	struct set_key *key = &to->key;
-	char text[32];
-	int found = http_parameter(
-		request, "failover", to->further_text, sizeof(to->further_text), err);
-	bool none = found > 0 && strcmp(to->further_text, "none") == 0;
-	key->hold_ms = options->failover_hold_ms;
-	/* As in other look-ups: a name fails over, a path does by nearness. */
-	if (!*to->further_text &&
-		(key->kind == SET_OF_NAME || (key->kind == SET_OF_PATH && key->near))) {
-		key->further = options->failover;
-		key->further_count = options->failover_count;
-	}
-	char *rest = NULL;
-	for (char *path = strtok_r(to->further_text, ",", &rest); path && !none && !err->code;
-		path = strtok_r(NULL, ",", &rest)) {
-		if (path_check(path, strlen(path), err)) {
-			err_wrap(err, "query parameter failover");
-		} else if (key->further_count == FURTHER_MOST) {
-			err_set(err, BERTH_FAILED, "query parameter failover: %d paths at most",
-				FURTHER_MOST);
-		} else {
-			to->further[key->further_count++] = path;
-		}
-		key->further = to->further;
-	}
-	if (!err->code && http_parameter(request, "hold", text, sizeof(text), err) > 0 &&
-		config_parse_duration(text, 0, HOLD_MOST_MS, &key->hold_ms, err)) {
-		err_wrap(err, "query parameter hold");
-	}
-	return err->code == 0;
-}
-
-static bool read_least(const struct http_request *request, struct set_key *key, struct err *err)
-{
-	char text[16];
-	char *end = text;
-	if (http_parameter(request, "min", text, sizeof(text), err) <= 0 || !*text) {
-		return err->code == 0;
-	}
-	unsigned long least = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
-	if (end == text || *end || least > 1000000) {
-		err_set(err, BERTH_FAILED, "query parameter min: must be a number up to 1000000");
-	}
-	key->least = (unsigned)least;
-	return err->code == 0;
-}
-
-/* False: the request has been answered. */
-static bool read_question(
-	const struct api *api, struct http_request *request, const char *rest, struct question *to)
-{
-	struct err err = ERR_INIT;
-	struct cache_filter filter;
-	*to = (struct question){ .key = { .kind = SET_OF_PATH } };
-	bool good = api_read_filter(api, request, &filter, &to->filter, &err) &&
-		read_kind(request, rest, to, &err);
-	to->key.near = filter.near;
-	to->key.filter = (struct render_filter){ filter.api, filter.protocol, filter.scope,
-		filter.attributes };
-	good = good && read_further(api, request, to, &err) && read_least(request, &to->key, &err);
-	if (!good) {
-		api_bad_request(request, err.msg);
-	} else if (to->key.kind != SET_OF_NAME &&
-		path_check(to->key.what, strlen(to->key.what), &err)) {
-		good = false;
-		api_problem(request, 0, &err);
-	} else if (to->key.kind == SET_OF_NAME && strlen(rest) >= NAMES_NAME_BYTES) {
-		good = false;
-		api_bad_request(request, "a name has at most 253 bytes");
-	}
-	return good;
-}
+enum { LOADING_MS = 5000 /* clients take ten seconds of silence for the end */ };
 
 /* ---- one answer ---- */
 
@@ -568,8 +454,14 @@ static void open_stream(struct api *api, struct http_request *request, const cha
 
 void api_set(struct api *api, struct http_request *request, const char *rest)
 {
-	struct question question;
-	if (!read_question(api, request, rest, &question)) {
+	struct api_set_question question;
+	struct err err = ERR_INIT;
+	if (!api_read_set_question(api, request, rest, &question, &err)) {
+		if (err.code == BERTH_FAILED) {
+			api_bad_request(request, err.msg);
+		} else {
+			api_problem(request, 0, &err);
+		}
 		return;
 	}
 	bool json = http_accepts(request->accept, "application/json", true);

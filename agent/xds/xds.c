@@ -260,9 +260,6 @@ static char **make_argv(const struct config *config)
 	add(argv, &count, "--domain", config->dns.domain);
 	snprintf(number, sizeof(number), "%d", xds->min_instances);
 	add(argv, &count, "--min-instances", number);
-	/* The share of one client; berth-xds shares it out among its own. */
-	snprintf(number, sizeof(number), "%d", config->agent.max_watchers / 4 * 3);
-	add(argv, &count, "--streams", number);
 	if (xds->prefer == CONFIG_XDS_ZONE) {
 		add(argv, &count, "--zone", config->agent.zone);
 	}

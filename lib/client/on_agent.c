@@ -12,8 +12,6 @@
 #include "lib/base/path.h"
 #include "lib/client/endpoints.h"
 
-#define DEFAULT_SOCKET BERTH_RUNSTATEDIR "/berth/berth.sock"
-
 enum { TARGET_BYTES = LIMIT_PATH_BYTES + 4 * 1024 };
 
 /* ---- requests ---- */
@@ -446,15 +444,8 @@ const struct handle_ops handle_agent_ops = {
 
 int handle_open_agent(struct berth *berth, const char *where, struct err *err)
 {
-	if (!where || !*where) {
-		where = secure_getenv("BERTH_SOCKET");
-	}
-	if (!where || !*where) {
-		where = DEFAULT_SOCKET;
-	}
 	const char *shared = secure_getenv("BERTH_SHARED");
 	berth->memory.off = shared && strcmp(shared, "off") == 0;
 	berth->ops = &handle_agent_ops;
-	return client_create(
-		&berth->client, strncmp(where, "unix:", 5) == 0 ? where + 5 : where, err);
+	return client_create(&berth->client, client_socket(where), err);
 }

@@ -14,6 +14,8 @@
 #include "lib/http/reader.h"
 #include "lib/base/clock.h"
 
+#define DEFAULT_SOCKET BERTH_RUNSTATEDIR "/berth/berth.sock"
+
 enum { READ_BYTES = 64 * 1024, QUEUE_FULL_WAIT_MS = 5, REQUEST_BYTES = 1024 * 1024 };
 
 struct client {
@@ -26,6 +28,14 @@ struct client {
 
 /* How far an attempt came: what is safe to try again depends on it. */
 enum attempt { ATTEMPT_DONE, ATTEMPT_FAILED, ATTEMPT_NOT_SENT, ATTEMPT_NOT_ANSWERED };
+
+const char *client_socket(const char *where)
+{
+	static const char prefix[] = "unix:";
+	where = where && *where ? where : secure_getenv("BERTH_SOCKET");
+	where = where && *where ? where : DEFAULT_SOCKET;
+	return strncmp(where, prefix, strlen(prefix)) == 0 ? where + strlen(prefix) : where;
+}
 
 int client_create(struct client **ret_client, const char *socket_path, struct err *err)
 {

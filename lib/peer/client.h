@@ -37,6 +37,8 @@ struct client_response {
 	char tag[BERTH_TAG_BYTES]; /* the ETag; "" without one */
 };
 
+/* The path of an agent's socket: `where`, with or without unix:, BERTH_SOCKET, or the usual one. */
+const char *client_socket(const char *where);
 /* Copies the path; connects later. */
 int client_create(struct client **ret_client, const char *socket_path, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

@@ -163,6 +163,51 @@ class Sets(AgentTest):
             self.assertEqual(stream.event()["type"], "FRESH")
         wait_until(lambda: self.set("/never.web.joe").status == 404, "it is known to be absent")
 
+    def test_many_sets_come_by_one_stream(self):
+        with Stream(self.asked.socket, "/v1/follow") as stream:
+            name = stream.event()["stream_id"]
+
+            def ask(**body):
+                self.assertEqual(
+                    self.asked.request("POST", f"/v1/follow/{name}", body).status, 204)
+
+            def next_event():
+                while "id" not in (event := stream.event()):
+                    pass  # of the stream itself
+                return event
+
+            def next_set():
+                event = next_event()
+                return event["id"], event.get("error") or [
+                    member["port"] for member in event["set"]["members"]]
+
+            ask(sets=[{"id": 7, "target": f"/v1/set{WEB}?attribute.track=canary"},
+                {"id": 8, "target": "/v1/set/_sql._tcp.prod.web.joe"},
+                {"id": 9, "target": "/v1/set/Odd"}, {"id": 10, "target": "/v1/list/users"}])
+            found = {}
+            while len(found) < 4:
+                found.update([next_set()])
+            self.assertEqual(found, {7: [2], 8: [3], 9: "InvalidPathname", 10: "Failed"})
+            self.put_member(f"{WEB}/c1", 1, track="canary")
+            while (event := next_set()) != (7, [1, 2]):
+                self.assertEqual(event, (8, [3]))  # confirmed, perhaps
+            self.server.pause()
+            events = [next_event() for _ in range(2)]
+            self.assertEqual({(event["type"], event["id"]) for event in events},
+                {("STALE", 7), ("STALE", 8)})
+            ask(sets=[{"id": 8, "target": "/v1/set/never.web.joe"}])
+            self.server.resume()
+            events = []
+            while not events or ("FRESH", 7) not in events or ("SET", 8, False) not in events:
+                event = next_event()
+                events.append((event["type"], event["id"], *(
+                    [event["set"]["exists"]] if "set" in event else [])))
+            ask(drops=[{"id": 7}])
+            self.put_member(f"{WEB}/c2", 2, track="stable")
+            ask(sets=[{"id": 11, "target": "/v1/set/cart.services?as=name"}])
+            self.assertEqual(next_set(), (11, []))  # and nothing of 7
+            self.assertEqual(self.asked.request("POST", "/v1/follow/0", {}).status, 404)
+
     def test_a_long_poll_gets_the_next_set(self):
         etag = self.set(WEB).headers["ETag"]
         with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:

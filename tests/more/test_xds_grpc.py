@@ -152,6 +152,17 @@ class Grpc(GrpcTest):
         wait_until(lambda: {call(b"", timeout=30) for _ in range(50)} == {b"two"},
             "the one of weight 0 is not called")
 
+    def test_no_member_without_the_attribute_comes_by_its_name(self):
+        self.members.put("c1", self.servers[b"one"], track="canary")
+        self.members.put("c2", self.servers[b"two"], track="stable")
+        self.members.put("c3", self.servers[b"two"])
+        call = self.channel(self.xds(self.agent().start()).start(), f"Canary.track._attr.{NAME}")
+        for near, far, leaves in ((b"one", b"two", "c1"), (b"two", b"one", "c2")):
+            self.until_called(call, near)
+            self.assertEqual({call(b"", timeout=30) for _ in range(200)}, {near})
+            self.members.put("c1" if leaves == "c2" else "c2", self.servers[far], track="canary")
+            self.members.put(leaves, self.servers[near], track="stable")
+
     def test_calls_go_further_away_while_nobody_is_near_and_come_back(self):
         far = Members(self.registry, f"/far{FROM}")
         self.only(b"one")

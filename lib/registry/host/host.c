@@ -1,8 +1,7 @@
 /*
  * The host: backend: what a container sees of the registry, by the host's agent.
  *
- *   host.c   state, tasks, what is asked: this file
- *   post.c   the questions, each a POST
+ *   host.c   state, tasks, what is asked: this file; each question is a POST (lib/peer/post.h)
  *   node.c   an answer as the result of a task
  *
  * The answers and all that changes come by one event stream (lib/peer/stream.h; GET /v1/follow in
@@ -28,7 +27,7 @@
 #include "lib/base/text.h"
 #include "lib/peer/stream.h"
 #include "lib/registry/host/node.h"
-#include "lib/registry/host/post.h"
+#include "lib/peer/post.h"
 #include "lib/registry/url.h"
 
 enum { CONFIRM_SHARE = 3, MOST_DROPS = 4096, STREAM_ID_BYTES = 32 };
@@ -39,7 +38,7 @@ struct host_backend {
 	char *socket_path;
 	int epoll_fd;
 	struct client_stream *stream;
-	struct host_post post;
+	struct client_post post;
 
 	enum registry_state state;
 	bool lost; /* the stream broke since the last dispatch */
@@ -103,7 +102,7 @@ static void lose(struct host_backend *host)
 		    : "cannot be reached",
 		trouble->msg);
 	host->lost = false;
-	host_post_close(&host->post);
+	client_post_close(&host->post);
 	json_array_clear(host->drops);
 	host->confirm_id = 0;
 	*host->stream_id = '\0';
@@ -263,7 +262,7 @@ static void ask_reads(struct host_backend *host, struct buffer *body)
 	const char *separator = "";
 	buffer_append_text(body, ",\"reads\":[");
 	for (struct list *at = host->tasks.next;
-		at != &host->tasks && body->len < HOST_POST_BYTES - 2 * LIMIT_PATH_BYTES;
+		at != &host->tasks && body->len < CLIENT_POST_BYTES - 2 * LIMIT_PATH_BYTES;
 		at = at->next) {
 		struct registry_task *task = LIST_ITEM(at, struct registry_task, link);
 		if (task->tag == 0 && !task->confirms) {
@@ -283,7 +282,7 @@ static void ask_drops(struct host_backend *host, struct buffer *body)
 {
 	size_t count = json_array_size(host->drops);
 	buffer_append_text(body, "\"drops\":[");
-	for (size_t i = 0; i < count && body->len < HOST_POST_BYTES / 2; i++) {
+	for (size_t i = 0; i < count && body->len < CLIENT_POST_BYTES / 2; i++) {
 		const json_t *last = json_array_get(host->drops, json_array_size(host->drops) - 1);
 		buffer_printf(body, "%s{\"path\":\"%s\",\"list\":%s}", i ? "," : "",
 			text_of(last, "path"),
@@ -332,7 +331,7 @@ static void ask(struct host_backend *host, int64_t now_ms)
 	char target[64];
 	struct buffer body;
 	struct err err = ERR_INIT;
-	buffer_init(&body, HOST_POST_BYTES);
+	buffer_init(&body, CLIENT_POST_BYTES);
 	buffer_append_text(&body, "{");
 	ask_drops(host, &body);
 	/* A later drop would end the watch of a read that goes before it. */
@@ -344,7 +343,7 @@ static void ask(struct host_backend *host, int64_t now_ms)
 	text_printf(target, sizeof(target), "/v1/follow/%s", host->stream_id);
 	int code = body.failed
 		? err_set(&err, BERTH_FAILED, "no memory to ask the host's agent")
-		: host_post_send(&host->post, target, buffer_text(&body), now_ms, &err);
+		: client_post_send(&host->post, target, buffer_text(&body), now_ms, &err);
 	buffer_finish(&body);
 	if (code) {
 		client_stream_break(host->stream, &err, now_ms);
@@ -396,7 +395,7 @@ static void host_dispatch(struct registry_backend *backend, int64_t now_ms)
 	struct err err = ERR_INIT;
 	struct registry_task *task;
 	client_stream_dispatch(host->stream, now_ms);
-	if (!host->lost && host_post_dispatch(&host->post, now_ms, &err)) {
+	if (!host->lost && client_post_dispatch(&host->post, now_ms, &err)) {
 		client_stream_break(host->stream, &err, now_ms);
 	}
 	host->fresh = has_unasked(host);
@@ -489,7 +488,7 @@ static void host_close(struct registry_backend *backend)
 {
 	struct host_backend *host = self(backend);
 	client_stream_free(host->stream);
-	host_post_finish(&host->post);
+	client_post_finish(&host->post);
 	if (host->epoll_fd >= 0) {
 		close(host->epoll_fd);
 	}
@@ -547,7 +546,7 @@ static int host_open(struct registry_backend **ret_backend, const char *rest,
 	if (asprintf(&host->socket_path, "%s/%s", rest, REGISTRY_URL_HOST_SOCKET) < 0) {
 		host->socket_path = NULL;
 	}
-	host_post_init(&host->post, host->socket_path, host->epoll_fd);
+	client_post_init(&host->post, host->socket_path, host->epoll_fd);
 	if (host->epoll_fd < 0 || !host->drops || !host->directory || !host->socket_path) {
 		err_set_errno(err, BERTH_FAILED, errno, "cannot follow the host's agent");
 	} else if (client_stream_create(&host->stream, host->socket_path, "/v1/follow",

@@ -9,7 +9,6 @@
 
 #include "lib/base/array.h"
 #include "lib/base/clock.h"
-#include "lib/client/open.h"
 #include "lib/program/memory.h"
 #include "xds/discovery.h"
 #include "xds/protobuf.h"
@@ -21,7 +20,7 @@ static struct world *world;
 static struct follow_quota *quota;
 static int due;
 
-/* ---- the agent: records, and the streams of sets that are made of them ---- */
+/* ---- the agent: records, and the sets that are made of them ---- */
 
 enum { RECORDS = 16, STREAMS = 256 };
 
@@ -30,44 +29,37 @@ static struct {
 	char host[16];
 } records[RECORDS];
 
-struct berth_watch {
-	char target[128];
+static struct {
+	struct source_set *set;
 	char sent[1024];
-	berth_on_event *on_event;
-	void *context;
-};
+} followed[STREAMS];
 
-static struct berth_watch *watches[STREAMS];
-
-int berth_watch_stream(struct berth *berth, const char *target, berth_on_event *on_event,
-	void *context, struct berth_watch **ret_watch, struct berth_failure *failure)
+void source_ask(struct source *source, struct source_set *set, const char *target)
 {
-	(void)berth;
-	(void)failure;
+	(void)source;
 	size_t i = 0;
-	while (watches[i]) {
+	while (followed[i].set) {
 		cr_assert_lt(++i, STREAMS);
 	}
-	watches[i] = *ret_watch = calloc(1, sizeof(**ret_watch));
-	snprintf(watches[i]->target, sizeof(watches[i]->target), "%.*s", (int)strcspn(target, "&"),
-		target);
-	watches[i]->on_event = on_event;
-	watches[i]->context = context;
-	return 0;
+	set->target = strdup(target);
+	followed[i].set = set;
+	*followed[i].sent = '\0';
 }
 
-void berth_unwatch(struct berth_watch *watch)
+void source_drop(struct source *source, struct source_set *set)
 {
-	for (size_t i = 0; watch && i < STREAMS; i++) {
-		watches[i] = watches[i] == watch ? NULL : watches[i];
+	(void)source;
+	for (size_t i = 0; i < STREAMS; i++) {
+		followed[i].set = followed[i].set == set ? NULL : followed[i].set;
 	}
-	free(watch);
+	free(set->target);
+	set->target = NULL;
 }
 
-int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *failure)
+int source_trouble(const struct source *source, struct err *err)
 {
-	(void)watch;
-	(void)failure;
+	(void)source;
+	(void)err;
 	return 0;
 }
 
@@ -103,19 +95,19 @@ static void turn(void)
 {
 	for (size_t i = 0; i < STREAMS; i++) {
 		char set[1024];
-		struct berth_watch *stream = watches[i];
-		if (!stream) {
+		struct source_set *asked = followed[i].set;
+		if (!asked) {
 			continue;
 		}
-		write_set(set, stream->target);
+		write_set(set, asked->target);
 		/* With min_instances = 1 an empty set takes no other one's place. */
-		if (strcmp(set, stream->sent) != 0 &&
-			!(*stream->sent && strstr(set, "\"members\":[]") &&
-				!strstr(stream->target, "as=names"))) {
-			strcpy(stream->sent, set);
-			const struct berth_event event = { .type = BERTH_EVENT_RESYNC,
-				.snapshot = set };
-			stream->on_event(stream->context, &event);
+		if (strcmp(set, followed[i].sent) != 0 &&
+			!(*followed[i].sent && strstr(set, "\"members\":[]") &&
+				!strstr(asked->target, "as=names"))) {
+			strcpy(followed[i].sent, set);
+			json_t *answer = json_pack("{s:o}", "set", json_loads(set, 0, NULL));
+			asked->on_answer(asked->context, answer);
+			json_decref(answer);
 		}
 	}
 	world_update(world, clock_monotonic_ms());
@@ -150,11 +142,9 @@ static void on_due(void *context)
 static void begin(void)
 {
 	static const char *const serve[] = { "/users/**", NULL };
-	const struct world_options options = { .domain = "berth",
-		.max_streams = 10000,
-		.zone = "",
-		.min_instances = 1,
-		.serve = serve };
+	const struct world_options options = {
+		.domain = "berth", .zone = "", .min_instances = 1, .serve = serve
+	};
 	memory_init();
 	world = world_create(&options);
 	due = 0;

@@ -1,4 +1,4 @@
-#include "lib/registry/host/post.h"
+#include "lib/peer/post.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 
 enum { TIMEOUT_MS = 10000, READ_BYTES = 4096, ANSWER_BYTES = 64 * 1024 };
 
-void host_post_init(struct host_post *post, const char *socket_path, int epoll_fd)
+void client_post_init(struct client_post *post, const char *socket_path, int epoll_fd)
 {
-	*post = (struct host_post){ .socket_path = socket_path, .epoll_fd = epoll_fd, .fd = -1 };
-	buffer_init(&post->out, 2 * HOST_POST_BYTES);
+	*post = (struct client_post){ .socket_path = socket_path, .epoll_fd = epoll_fd, .fd = -1 };
+	buffer_init(&post->out, 2 * CLIENT_POST_BYTES);
 	buffer_init(&post->body, ANSWER_BYTES);
 	http_reader_init(&post->reader, HTTP_ANSWER);
 }
 
-void host_post_close(struct host_post *post)
+void client_post_close(struct client_post *post)
 {
 	if (post->fd >= 0) {
 		close(post->fd);
@@ -31,23 +31,23 @@ void host_post_close(struct host_post *post)
 	post->sent = 0;
 }
 
-void host_post_finish(struct host_post *post)
+void client_post_finish(struct client_post *post)
 {
-	host_post_close(post);
+	client_post_close(post);
 	http_reader_finish(&post->reader);
 }
 
 /* ---- sending ---- */
 
-static int watch(struct host_post *post, int operation, uint32_t events, struct err *err)
+static int watch(struct client_post *post, int operation, uint32_t events, struct err *err)
 {
 	struct epoll_event event = { .events = events };
 	return epoll_ctl(post->epoll_fd, operation, post->fd, &event) == 0
 		? 0
-		: err_set_errno(err, BERTH_FAILED, errno, "cannot watch the host's socket");
+		: err_set_errno(err, BERTH_FAILED, errno, "cannot watch its socket");
 }
 
-static int write_some(struct host_post *post, struct err *err)
+static int write_some(struct client_post *post, struct err *err)
 {
 	while (post->sent < post->out.len) {
 		ssize_t put = send(post->fd, post->out.data + post->sent,
@@ -58,13 +58,13 @@ static int write_some(struct host_post *post, struct err *err)
 			return watch(post, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT, err);
 		} else if (errno != EINTR) {
 			return err_set_errno(err, BERTH_AGENT_UNAVAILABLE, errno,
-				"the host's agent broke the connection");
+				"the agent broke the connection");
 		}
 	}
 	return watch(post, EPOLL_CTL_MOD, EPOLLIN, err);
 }
 
-int host_post_send(struct host_post *post, const char *target, const char *body, int64_t now_ms,
+int client_post_send(struct client_post *post, const char *target, const char *body, int64_t now_ms,
 	struct err *err)
 {
 	if (post->fd < 0) {
@@ -79,7 +79,7 @@ int host_post_send(struct host_post *post, const char *target, const char *body,
 		"Content-Length: %zu\r\n\r\n%s",
 		target, strlen(body), body);
 	if (post->out.failed) {
-		return err_set(err, BERTH_FAILED, "no memory for a question to the host's agent");
+		return err_set(err, BERTH_FAILED, "no memory for a question to the agent");
 	}
 	post->sent = 0;
 	post->busy = true;
@@ -89,11 +89,11 @@ int host_post_send(struct host_post *post, const char *target, const char *body,
 
 /* ---- the answer ---- */
 
-static int take(struct host_post *post, const char *bytes, size_t len, struct err *err)
+static int take(struct client_post *post, const char *bytes, size_t len, struct err *err)
 {
 	size_t used;
 	if (!post->busy) {
-		return err_set(err, BERTH_FAILED, "the host's agent answers what nobody asked");
+		return err_set(err, BERTH_FAILED, "the agent answers what nobody asked");
 	}
 	if (http_reader_feed(&post->reader, bytes, len, &post->body, &used, err)) {
 		return err->code;
@@ -103,7 +103,7 @@ static int take(struct host_post *post, const char *bytes, size_t len, struct er
 	}
 	int status = post->reader.status;
 	if (used < len) {
-		return err_set(err, BERTH_FAILED, "the host's agent answers what nobody asked");
+		return err_set(err, BERTH_FAILED, "the agent answers what nobody asked");
 	}
 	if (status / 100 != 2) {
 		return client_problem(status, &post->body, err);
@@ -114,12 +114,12 @@ static int take(struct host_post *post, const char *bytes, size_t len, struct er
 	buffer_finish(&post->body);
 	buffer_finish(&post->out);
 	if (!keeps) {
-		host_post_close(post);
+		client_post_close(post);
 	}
 	return 0;
 }
 
-static int read_some(struct host_post *post, struct err *err)
+static int read_some(struct client_post *post, struct err *err)
 {
 	char bytes[READ_BYTES];
 	while (post->fd >= 0) {
@@ -129,21 +129,21 @@ static int read_some(struct host_post *post, struct err *err)
 				return err->code;
 			}
 		} else if (got == 0 && !post->busy) {
-			host_post_close(post); /* it was idle for long */
+			client_post_close(post); /* it was idle for long */
 		} else if (got == 0) {
-			return err_set(err, BERTH_AGENT_UNAVAILABLE,
-				"the host's agent closed the connection");
+			return err_set(
+				err, BERTH_AGENT_UNAVAILABLE, "the agent closed the connection");
 		} else if (errno == EAGAIN) {
 			return 0;
 		} else if (errno != EINTR) {
 			return err_set_errno(err, BERTH_AGENT_UNAVAILABLE, errno,
-				"the host's agent broke the connection");
+				"the agent broke the connection");
 		}
 	}
 	return 0;
 }
 
-int host_post_dispatch(struct host_post *post, int64_t now_ms, struct err *err)
+int client_post_dispatch(struct client_post *post, int64_t now_ms, struct err *err)
 {
 	if (post->busy && post->sent < post->out.len && write_some(post, err)) {
 		return err->code;
@@ -152,6 +152,6 @@ int host_post_dispatch(struct host_post *post, int64_t now_ms, struct err *err)
 		return err->code;
 	}
 	return post->busy && now_ms >= post->deadline_ms
-		? err_set(err, BERTH_AGENT_UNAVAILABLE, "the host's agent does not answer")
+		? err_set(err, BERTH_AGENT_UNAVAILABLE, "the agent does not answer")
 		: 0;
 }
