@@ -1,12 +1,15 @@
 """One question, one answer: whoever asks who serves X gets the same members in the same order, in
-every form, while the registry answers, while it is away, after failover and back."""
+every form and of the agents of two zones: while the registry answers, while it is silent or away,
+after failover and back."""
 
 import contextlib
 import ctypes
 import json
 import os
 import socket
+import threading
 import unittest
+from concurrent import futures
 
 from berth import BUILD, UnixConnection, berth, wait_until
 from names import ask, reserve_names_port
@@ -15,6 +18,7 @@ from proxies import HAProxy, missing
 from zookeeper import ZooKeeper
 
 ZONE = "eu/a"  # of the agent
+OTHER_ZONE = "us/b"  # of the other one
 FAR = "/far"
 FORMATS = ("lines", "json", "prometheus", "envoy", "haproxy", "nginx", "hosts", "env")
 WEB = "/users/joe/web/prod/components"
@@ -35,10 +39,15 @@ SERVICES = {
     "absent": ("/services/none", "none.services"),
 }
 PROTOCOLS = (None, "http", "sql")
-NEAR = ("self", "us/b", None)
-FILTERED = ("instance", "component", "node", "service", "absent")  # these by an attribute, too
+NEAR = ("self", OTHER_ZONE, None, "self there")  # of the agent, and of the other one
+FILTERED = {"instance": ("canary", "stable"), "component": ("canary",),  # by an attribute, too
+    "node": ("stable", "canary"), "service": ("canary",), "absent": ("canary",)}
 
-OF_A_PATH = ("endpoints", "text", "targets", "libberth", "set", "set as text")
+IN_THIS_PROCESS = ("members", "pick", "pick by name", "NSS")
+ASKING_AT_A_TIME = 32
+
+OF_A_PATH = ("endpoints", "text", "targets", "libberth", "set", "set as text", "members",
+    "pick")
 
 
 def element_tier(rank, zone, near):
@@ -65,13 +74,17 @@ class Member:
 
 class Question:
     def __init__(self, service, protocol, near, track):
-        self.service, self.protocol, self.near, self.track = service, protocol, near, track
+        self.service, self.protocol, self.track = service, protocol, track
+        self.there = near == "self there"
+        self.near = "self" if self.there else near
+        self.zone = OTHER_ZONE if self.there else ZONE
         self.path, self.name = SERVICES[service]
         if track:
             self.name = f"{track}.track._attr.{self.name}"
 
     def __str__(self):
-        return f"{self.service}, {self.protocol or 'any'}, near {self.near}, {self.track or 'any'}"
+        return (f"{self.service}, {self.protocol or 'any'}, near {self.near} in {self.zone}, "
+            f"{self.track or 'any'}")
 
     @property
     def whole_name(self):
@@ -93,7 +106,7 @@ class Question:
 
     def expected(self, world, further):
         """[[members of a tier], …]; `further`: a path that fails over is in use."""
-        near = ZONE if self.near == "self" else self.near
+        near = self.zone if self.near == "self" else self.near
         tiers = {}
         for rank, root in enumerate(("", FAR)[:1 + further]):
             for member in sorted(world, key=lambda member: member.path):
@@ -115,6 +128,70 @@ def address(host, port):
     return f"{host}:{port}"
 
 
+class SetOptions(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_char_p) for name in ("api", "protocol", "scope")] + [
+        ("attributes", ctypes.POINTER(ctypes.c_char_p)), ("near", ctypes.c_char_p),
+        ("failover", ctypes.c_char_p), ("least", ctypes.c_uint)]
+
+
+class SetMember(ctypes.Structure):
+    _fields_ = [("endpoint", ctypes.c_void_p), ("host", ctypes.c_char_p), ("port", ctypes.c_uint),
+        ("tier", ctypes.c_uint), ("weight", ctypes.c_uint), ("health", ctypes.c_char_p),
+        ("zone", ctypes.c_char_p), ("attributes", ctypes.c_char_p)]
+
+    def __str__(self):
+        return address(self.host.decode(), self.port)
+
+
+class SetMembers(ctypes.Structure):
+    _fields_ = [("items", ctypes.POINTER(SetMember)), ("count", ctypes.c_size_t),
+        ("exists", ctypes.c_bool), ("age", ctypes.c_long), ("stale", ctypes.c_bool)]
+
+
+class Library:
+    """Sets of libberth, in this process: kept, and by the agent's memory."""
+
+    def __init__(self, test, path):
+        self.library = ctypes.CDLL(str(BUILD / "libberth.so.0"))
+        self.handle, self.failure = ctypes.c_void_p(), ctypes.create_string_buffer(4096)
+        self.sets = {}
+        self.call("open", ctypes.byref(self.handle), str(path).encode(), None)
+        self.library.berth_close.argtypes = self.library.berth_set_close.argtypes = (
+            ctypes.c_void_p,)
+        test.addCleanup(self.end)
+
+    def end(self):
+        for kept in self.sets.values():
+            self.library.berth_set_close(kept)
+        self.library.berth_close(self.handle)
+
+    def call(self, name, *arguments):
+        return getattr(self.library, f"berth_{name}")(*arguments, self.failure)
+
+    def set(self, what, protocol, near, track):
+        key = what, protocol, near, track
+        if key not in self.sets:
+            attributes = (ctypes.c_char_p * 2)(track and f"track={track}".encode())
+            options = SetOptions(protocol=protocol and protocol.encode(), attributes=attributes,
+                near=near and near.encode())
+            self.sets[key] = ctypes.c_void_p()
+            code = self.call("set_open", ctypes.byref(self.sets[key]), self.handle, what.encode(),
+                ctypes.byref(options))
+            assert code == 0, self.failure.raw
+        return self.sets[key]
+
+    def members(self, *question):
+        found = ctypes.POINTER(SetMembers)()
+        code = self.call("set_members", self.set(*question), ctypes.byref(found))
+        return [str(item) for item in found.contents.items[:found.contents.count]] \
+            if code == 0 else code
+
+    def pick(self, *question):
+        found = ctypes.POINTER(SetMember)()
+        code = self.call("pick", self.set(*question), ctypes.byref(found))
+        return str(found.contents) if code == 0 else None
+
+
 class Hostent(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("aliases", ctypes.c_void_p), ("family", ctypes.c_int),
         ("length", ctypes.c_int), ("addresses", ctypes.POINTER(ctypes.c_void_p))]
@@ -126,10 +203,11 @@ class OneAnswer(OutputTest):
 
     def setUp(self):
         super().setUp()
+        self.one_at_a_time = threading.Lock()
         self.server = ZooKeeper()
         self.addCleanup(self.server.stop)
         self.registry = self.server.url
-        self.names_port = reserve_names_port(self)
+        self.names_ports = [reserve_names_port(self), reserve_names_port(self)]
         self.xds_socket = self.folder / "xds.sock"
         self.proxy = HAProxy(self.folder / "runtime")
         self.addCleanup(self.proxy.end)
@@ -154,19 +232,25 @@ class OneAnswer(OutputTest):
             self.put(member.path, member.content())
         self.questions = [Question(service, protocol, near, track)
             for service in SERVICES for protocol in PROTOCOLS for near in NEAR
-            for track in (None, *(["canary"] if service in FILTERED else []))]
-        # berth-xds needs a stream for each name.
-        self.asked = self.agent(agent={"zone": ZONE, "failover": FAR, "failover_hold": "200ms",
-                "max_watchers": 2048},
-            dns={"listen": f"127.0.0.1:{self.names_port}", "prefer": "zone"},
-            xds={"listen": self.xds_socket, "failover": FAR, "failover_hold": "200ms"},
-            **self.outputs()).start()
+            for track in (None, *FILTERED.get(service, ()))]
+        self.agents = [self.agent(name,
+                agent={"zone": zone, "failover": FAR, "failover_hold": "200ms"},
+                dns={"listen": f"127.0.0.1:{port}", "prefer": "zone"}, **more).start()
+            for name, zone, port, more in (
+                ("here", ZONE, self.names_ports[0], {
+                    "xds": {"listen": self.xds_socket, "failover": FAR, "failover_hold": "200ms"},
+                    **self.outputs()}),
+                ("there", OTHER_ZONE, self.names_ports[1], {}))]
+        self.asked = self.agents[0]
+        # A sanitizer's run time loads before a program, not into one.
+        self.libraries = not os.environ.get("BERTH_SANITIZER") and [
+            Library(self, agent.socket) for agent in self.agents]
 
     def outputs(self):
         sections = {}
         for question in self.questions:
             # A format is not asked for each question: a file is written for each.
-            for format in FORMATS if question.near == "self" else ():
+            for format in FORMATS if question.near == "self" and not question.there else ():
                 common = {"from": question.path, "prefer": "zone", "when_empty": "write",
                     "failover": FAR + question.path, "failover_hold": "200ms", "quiet": "20ms",
                     **({"protocol": question.protocol} if question.protocol else {}),
@@ -184,7 +268,8 @@ class OneAnswer(OutputTest):
     # ---- the forms: tiers of addresses; or a flat list, in order; or a set ----
 
     def look_up(self, kind, question, **headers):
-        answer = self.asked.get(f"/v1/{kind}{question.path}?{question.parameters()}", **headers)
+        answer = self.agents[question.there].get(
+            f"/v1/{kind}{question.path}?{question.parameters()}", **headers)
         return answer if answer.status == 200 else None
 
     def of_endpoints(self, question):
@@ -206,7 +291,7 @@ class OneAnswer(OutputTest):
 
     def of_set_by_name(self, question):
         near = f"?near={question.near}" if question.near else ""
-        answer = self.asked.get(f"/v1/set/{question.whole_name}{near}")
+        answer = self.agents[question.there].get(f"/v1/set/{question.whole_name}{near}")
         return [address(item["host"], item["port"]) for item in answer.json["members"]] \
             if answer.status == 200 else []
 
@@ -220,17 +305,29 @@ class OneAnswer(OutputTest):
             question.path)
         return [address(**item["address"]) for item in json.loads(done.stdout or "[]")]
 
+    def of_members(self, question):
+        return self.libraries[question.there].members(
+            question.path, question.protocol, question.near, question.track)
+
+    def of_pick(self, question):
+        return self.libraries[question.there].pick(
+            question.path, question.protocol, question.near, question.track)
+
+    def of_pick_by_name(self, question):
+        return self.libraries[question.there].pick(
+            question.whole_name, None, question.near, None)
+
     def of_names(self, question):
         name, more = question.whole_name, f"&near={question.near}" if question.near else ""
         if question.track and question.near:  # the parameter says what labels say else
             name = name.replace(f"{question.track}.track._attr.", "")
             more += f"&attribute.track={question.track}"
-        answer = self.asked.get(f"/v1/names/{name}.berth?type=SRV{more}")
+        answer = self.agents[question.there].get(f"/v1/names/{name}.berth?type=SRV{more}")
         targets = answer.json.get("targets", []) if answer.status == 200 else []
         return [address(item["address"], item["port"]) for item in targets]
 
     def of_srv(self, question):
-        reply = ask(self.names_port, f"{question.whole_name}.berth", "SRV")
+        reply = ask(self.names_ports[question.there], f"{question.whole_name}.berth", "SRV")
         hosts = {name.name: str(item) for name in reply.additional for item in name
             if name.rdtype == 1}
         tiers = {}
@@ -240,11 +337,11 @@ class OneAnswer(OutputTest):
         return [tiers[tier] for tier in sorted(tiers)]
 
     def of_a(self, question):
-        reply = ask(self.names_port, f"{question.name}.berth")
+        reply = ask(self.names_ports[question.there], f"{question.name}.berth")
         return {item.address for answer in reply.answer for item in answer}
 
     def of_nss(self, question):
-        os.environ["BERTH_SOCKET"] = str(self.asked.socket)
+        os.environ["BERTH_SOCKET"] = str(self.asked.socket)  # of the first call for good
         host, room = Hostent(), ctypes.create_string_buffer(4096)
         errors = ctypes.c_int(), ctypes.c_int()
         status = ctypes.CDLL(str(BUILD / "libnss_berth.so.2"))._nss_berth_gethostbyname_r(
@@ -307,16 +404,21 @@ class OneAnswer(OutputTest):
         forms = {"endpoints": self.of_endpoints, "text": self.of_text, "targets": self.of_targets,
             "names": self.of_names, "set": self.of_set, "set as text": self.of_set_as_text,
             "set of a name": self.of_set_by_name}
+        if self.libraries:
+            forms.update({"members": self.of_members, "pick": self.of_pick,
+                "pick by name": self.of_pick_by_name})
         if question.near == "self":
-            forms.update({"SRV": self.of_srv, "EDS": self.of_eds})
+            forms["SRV"] = self.of_srv
+            if not question.protocol:
+                forms["A"] = self.of_a
+        if question.near == "self" and not question.there:
+            forms["EDS"] = self.of_eds
             if question.track:
                 forms["EDS by query"] = self.of_eds_by_query
             else:
                 forms["libberth"] = self.of_libberth
-            if not question.protocol:
-                forms["A"] = self.of_a
-                if not os.environ.get("BERTH_SANITIZER"):  # it loads into sanitized programs alone
-                    forms["NSS"] = self.of_nss
+            if not question.protocol and self.libraries:
+                forms["NSS"] = self.of_nss
             for format in FORMATS:
                 if (self.directory / f"{question.of_output()}-{format}").exists():
                     forms[format] = lambda asked, format=format: self.of_file(asked, format)
@@ -343,17 +445,25 @@ class OneAnswer(OutputTest):
             return [member.host for tier in tiers for member in tier]
         if form == "HAProxy's plan":
             tiers = [tiers[0], [member for tier in tiers[1:] for member in tier]]
+        if form.startswith("pick"):
+            tiers = [[member for member in tier if member.weight] for tier in tiers]
+            return [address(member.host, member.port)
+                for member in next(filter(None, tiers), [])] or [None]
         groups = [[address(member.host, member.port) for member in tier] for tier in tiers]
         if form in ("SRV", "EDS", "EDS by query", "envoy", "HAProxy's plan"):
             return [sorted(group) for group in groups]
         return [item for group in groups for item in group]
 
-    def is_same(self, question, form, ask_it):
-        found, expected = ask_it(question), self.expectation(question, form)
+    def difference(self, question, form, ask_it):
+        alone = self.one_at_a_time if form in IN_THIS_PROCESS else contextlib.nullcontext()
+        with alone:
+            found = ask_it(question)
+        expected = self.expectation(question, form)
         if found and isinstance(found, list) and isinstance(found[0], list):
             found = [sorted(group) for group in found]
-        self.last = f"{question}, {form}: {found}, not {expected}"
-        return found == expected
+        if found in expected if form.startswith("pick") else found == expected:
+            return None
+        return f"{question}, {form}: {found}, not {expected}"
 
     def check(self, stage):
         """Every form comes to give the members that the table has."""
@@ -362,17 +472,19 @@ class OneAnswer(OutputTest):
             if not self.is_let_go(question, form)]
         count = len(left)
 
+        differences = []
+
         def all_agree():
-            left[:] = [item for item in left if not self.is_same(*item)]
+            # While the registry is away many answers wait for a second, for what may still come.
+            with futures.ThreadPoolExecutor(ASKING_AT_A_TIME) as pool:
+                differences[:] = pool.map(lambda item: self.difference(*item), left)
+            left[:] = [item for item, differs in zip(left, differences) if differs]
             return not left
 
         try:
             wait_until(all_agree, "all agree")
         except AssertionError:
-            differences = []
-            for item in left:
-                if not self.is_same(*item):
-                    differences.append(self.last)
+            differences = list(filter(None, differences))
             self.fail(f"{stage}: {len(differences)} differences\n" + "\n".join(differences))
         print(f"# {stage}: {len(self.questions)} questions, {count} answers")
 
@@ -383,19 +495,23 @@ class OneAnswer(OutputTest):
                 member.weight = member.attributes.get("weight", 1)
                 self.put(member.path, member.content())
 
+    def wait_for(self, source):
+        wait_until(lambda: all(agent.get(f"/v1/endpoints{WEB}").headers["X-Cache"] == source
+            for agent in self.agents), f"answers are {source}")
+
     def test_every_form_names_the_same_members_in_the_same_order(self):
         wait_until(lambda: all((self.directory / name.removeprefix("output ")).exists()
             for name in self.outputs() if name != "output runtime"), "all outputs are written")
         self.check("live")
-        self.server.pause()
-        self.away = True
-        wait_until(lambda: self.look_up("endpoints", self.questions[0]).headers["X-Cache"]
-            == "STALE", "answers are stale")
-        self.check("stale")
-        self.server.resume()
-        self.away = False
-        wait_until(lambda: self.look_up("endpoints", self.questions[0]).headers["X-Cache"]
-            == "HIT", "answers are live")
+        for stage, leave, come in (("stale", self.server.pause, self.server.resume),
+                ("away", self.server.kill, self.server.restart)):
+            leave()
+            self.away = True
+            self.wait_for("STALE")
+            self.check(stage)
+            come()
+            self.away = False
+            self.wait_for("HIT")
         self.change("10.0.0.1", weight=0)
         self.change("10.0.0.2", weight=0)
         self.change("10.0.0.3", weight=0)

@@ -205,6 +205,12 @@ static enum announce_action decide_down""",
         "	} else {\n		(void)drop;",
     ),
     Bug(
+        "a writer of sets leaves out a member by a rule of its own",
+        "agent/set/picture.c",
+        "{ { from, members, set->count }, members };",
+        "{ { from, members, set->count - (set->count > 1) }, members };",
+    ),
+    Bug(
         "each run of a command leaves a descriptor open",
         "agent/command/command.c",
         "	for (int i = 0; i < 3; i++) {\n		if (files[i] >= 0 && (i == 0",
