@@ -337,7 +337,7 @@ static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "set
 
 static bool is_told(const struct stage *stage, int code)
 {
-	return code == stage->failure.code && code < 0 && code >= BERTH_FAILED &&
+	return code == stage->failure.code && code < 0 && code >= BERTH_AGENT_UNAVAILABLE &&
 		stage->failure.message[0];
 }
 

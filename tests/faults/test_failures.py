@@ -23,7 +23,7 @@ class Failures(unittest.TestCase):
     def test_a_sample_of_all_points(self):
         # A sanitizer's own calls in a program look like the program's.
         scenario = ["--scenario=library"] if os.environ.get("BERTH_SANITIZER") else []
-        self.sample("--sample=8", "--library-every=40", *scenario)
+        self.sample("--sample=8", "--library-every=10", *scenario)
 
 
 if __name__ == "__main__":

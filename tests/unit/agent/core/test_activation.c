@@ -179,26 +179,10 @@ Test(activation, a_second_socket_of_a_kind_is_closed)
 	activate("ttl", "3", NULL, NULL, "socket 5 listen 3 keep; open 3 5");
 }
 
-Test(activation, only_so_many_sockets_are_taken_and_nothing_else)
-{
-	activate("xl", "2", NULL, NULL, "socket 4 listen -1 keep; open 3! 4");
-	activate("tl", "1", NULL, NULL, "socket -1 listen 3; open 3 4!");
-	activate("l", "0", NULL, NULL, "socket -1 listen -1; open 3!");
-	activate("l", "x", NULL, NULL, "socket -1 listen -1; open 3!");
-	activate("l", "1x", NULL, NULL, "socket -1 listen -1; open 3!");
-}
-
 Test(activation, sockets_of_another_process_are_left)
 {
 	activate("l", "1", "1", NULL, "socket -1 listen -1; open 3!");
 	activate("l", "1", "", NULL, "socket -1 listen -1; open 3!");
 	activate("l", "1", "-", NULL, "socket -1 listen -1; open 3!");
 	activate("l", NULL, NULL, NULL, "socket -1 listen -1; open 3!");
-}
-
-Test(activation, a_process_may_have_the_greatest_number_of_linux)
-{
-	pretended_pid = 4194303;
-	activate("l", "1", "4194303", NULL, "socket 3 listen -1 keep; open 3");
-	pretended_pid = 0;
 }

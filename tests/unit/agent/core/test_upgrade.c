@@ -26,24 +26,6 @@ static void leave(const char *text)
 	setenv("BERTH_UPGRADE", number, 1);
 }
 
-static void assert_fresh(const struct upgrade *upgrade)
-{
-	cr_assert(zero(ptr, upgrade->document));
-	cr_assert(eq(int, upgrade->socket_fd, -1));
-	cr_assert(eq(int, upgrade->listen_fd, -1));
-	cr_assert(eq(int, upgrade->lock_fd, -1));
-	cr_assert(eq(sz, upgrade->connection_count, 0));
-}
-
-Test(upgrade, without_one_the_start_is_fresh)
-{
-	struct upgrade upgrade;
-	upgrade_receive(&upgrade);
-	assert_fresh(&upgrade);
-	cr_assert(eq(str, (char *)upgrade_text(&upgrade, "socket"), ""));
-	upgrade_finish(&upgrade);
-}
-
 Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 {
 	int pair[2];
@@ -232,24 +214,6 @@ Test(upgrade, a_successor_takes_everything_that_was_passed_on)
 	json_decref(sent.document);
 }
 
-Test(upgrade, an_agent_that_has_nothing_passes_nothing_on)
-{
-	struct upgrade sent = { .document = json_object(),
-		.socket_fd = -1,
-		.listen_fd = -1,
-		.lock_fd = -1,
-		.xds_fd = -1 };
-	json_t *document = passed_on(&sent);
-	cr_expect(eq(int, (int)json_integer_value(json_object_get(document, "version")), 1));
-	cr_expect(zero(ptr, json_object_get(document, "socket_fd")));
-	cr_expect(zero(ptr, json_object_get(document, "listen_fd")));
-	cr_expect(zero(ptr, json_object_get(document, "lock_fd")));
-	cr_expect(zero(ptr, json_object_get(document, "xds_fd")));
-	cr_expect_eq(json_is_false(json_object_get(document, "keep_socket")), true);
-	json_decref(document);
-	json_decref(sent.document);
-}
-
 Test(upgrade, descriptors_for_the_successor_stay_open_across_the_exec)
 {
 	char *argv[] = { "none", NULL };
@@ -285,69 +249,6 @@ Test(upgrade, descriptors_for_the_successor_stay_open_across_the_exec)
 		cr_expect_not(closes_on_exec(fds[i]), "%zu", i);
 	}
 	json_decref(sent.document);
-}
-
-/* upgrade_exec() while the process may have no more than this; a part of its message. */
-static void fail_exec(int resource, rlim_t most, const char *message)
-{
-	char *argv[] = { "none", NULL };
-	struct rlimit before;
-	struct upgrade sent = { .document = json_object(),
-		.socket_fd = -1,
-		.listen_fd = -1,
-		.lock_fd = -1,
-		.xds_fd = -1 };
-	struct err err = ERR_INIT;
-	int descriptors = descriptors_count();
-	cr_assert_eq(getrlimit(resource, &before), 0);
-	const struct rlimit limit = { .rlim_cur = most, .rlim_max = before.rlim_max };
-	cr_assert_eq(setrlimit(resource, &limit), 0);
-	int code = upgrade_exec(&sent, "/none/berthd", argv, &err);
-	cr_assert_eq(setrlimit(resource, &before), 0);
-	cr_expect_eq(code, BERTH_FAILED);
-	cr_expect_eq(err.code, BERTH_FAILED);
-	cr_expect_not_null(strstr(err.msg, message), "%s", err.msg);
-	cr_expect_null(getenv("BERTH_UPGRADE"));
-	cr_expect_eq(descriptors_count(), descriptors);
-	json_decref(sent.document);
-}
-
-Test(upgrade, a_document_that_cannot_be_written_is_an_error_and_leaves_nothing_open)
-{
-	signal(SIGXFSZ, SIG_IGN);
-	fail_exec(RLIMIT_NOFILE, 256, "cannot execute /none/berthd");
-	fail_exec(RLIMIT_FSIZE, 0, "cannot write the file for the successor");
-	fail_exec(RLIMIT_NOFILE, 0, "cannot make the file for the successor");
-}
-
-/* In a process of its own: a successor would take its place. */
-static int exec_without_room_for_the_document(void)
-{
-	char *argv[] = { "sh", "-c", "exit 9", NULL };
-	struct upgrade sent = { .document = json_object(),
-		.socket_fd = -1,
-		.listen_fd = -1,
-		.lock_fd = -1,
-		.xds_fd = -1 };
-	struct err err = ERR_INIT;
-	(void)upgrade_exec(&sent, "/none/sh", argv, &err); /* with room */
-	err_clear(&err);
-	signal(SIGXFSZ, SIG_IGN);
-	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, RLIM_INFINITY });
-	int code = upgrade_exec(&sent, "/bin/sh", argv, &err);
-	json_decref(sent.document);
-	return code == BERTH_FAILED ? 0 : 1;
-}
-
-Test(upgrade, a_successor_never_starts_without_its_document)
-{
-	pid_t child = fork();
-	if (child == 0) {
-		_exit(exec_without_room_for_the_document());
-	}
-	int status = -1;
-	cr_assert(eq(int, waitpid(child, &status, 0), child));
-	cr_expect(eq(int, status, 0));
 }
 
 Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
@@ -389,44 +290,6 @@ Test(upgrade, a_descriptor_that_is_not_open_is_not_taken)
 	upgrade_finish(&upgrade);
 }
 
-Test(upgrade, a_socket_is_found_by_all_that_names_it)
-{
-	struct upgrade upgrade;
-	upgrade_receive(&upgrade);
-	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:1", true));
-	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:1"), -1));
-	upgrade_add_dns_socket(&upgrade, "a:1", true, 10);
-	upgrade_add_dns_socket(&upgrade, "a:2", false, 11);
-	cr_expect_eq(upgrade_has_dns_socket(&upgrade, "a:1", true), true);
-	cr_expect_eq(upgrade_has_dns_socket(&upgrade, "a:2", false), true);
-	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:1", false));
-	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:2", true));
-	cr_expect_not(upgrade_has_dns_socket(&upgrade, "a:3", true));
-	upgrade_add_listen(&upgrade, "n", "a:1", 12);
-	upgrade_add_listen(&upgrade, "m", "a:2", 13);
-	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:1"), 12));
-	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "m", "a:2"), 13));
-	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "n", "a:2"), -1));
-	cr_expect(eq(int, upgrade_listen_fd(&upgrade, "m", "a:1"), -1));
-	upgrade_finish(&upgrade);
-}
-
-Test(upgrade, the_document_is_read_and_let_go)
-{
-	char line[512];
-	leave("{\"version\":1}");
-	struct upgrade upgrade;
-	upgrade_receive(&upgrade);
-	cr_assert(not(zero(ptr, upgrade.document)));
-	FILE *maps = fopen("/proc/self/maps", "r");
-	cr_assert_not_null(maps);
-	while (fgets(line, sizeof(line), maps)) {
-		cr_expect_null(strstr(line, "memfd:document"), "%s", line);
-	}
-	fclose(maps);
-	upgrade_finish(&upgrade);
-}
-
 /* The size that a file seems to have; 0: its own. */
 static off_t pretended_size;
 
@@ -459,28 +322,6 @@ static int starts_afresh(const char *variable, const char *text)
 		fcntl(STDERR_FILENO + 1, F_GETFD) < 0;
 	upgrade_finish(&upgrade);
 	return fresh ? 0 : 1;
-}
-
-/* The same for a document that is good, but may only be written. */
-static int starts_afresh_without_rights(void)
-{
-	char path[32];
-	char number[16];
-	leave("{\"version\":1}");
-	snprintf(path, sizeof(path), "/proc/self/fd/%s", getenv("BERTH_UPGRADE"));
-	snprintf(number, sizeof(number), "%d", open(path, O_WRONLY));
-	return starts_afresh(number, NULL);
-}
-
-Test(upgrade, a_document_without_the_right_to_read_it_is_a_fresh_start)
-{
-	pid_t child = fork();
-	if (child == 0) {
-		exit(starts_afresh_without_rights());
-	}
-	int status = -1;
-	cr_assert(eq(int, waitpid(child, &status, 0), child));
-	cr_expect(eq(int, status, 0));
 }
 
 Test(upgrade, a_document_that_cannot_be_read_is_a_fresh_start)
@@ -531,28 +372,4 @@ Test(upgrade, a_number_or_a_document_beyond_its_bounds_is_a_fresh_start)
 		cr_assert(eq(int, waitpid(child, &status, 0), child));
 		cr_expect(eq(int, status, 0), "%zu", i);
 	}
-}
-
-/* In a process of its own, whose standard input it is. */
-static int takes_the_one_at_0(void)
-{
-	leave("{\"version\":1}");
-	dup2(atoi(getenv("BERTH_UPGRADE")), STDIN_FILENO);
-	setenv("BERTH_UPGRADE", "0", 1);
-	struct upgrade upgrade;
-	upgrade_receive(&upgrade);
-	bool taken = upgrade.document != NULL;
-	upgrade_finish(&upgrade);
-	return taken ? 0 : 1;
-}
-
-Test(upgrade, a_document_may_have_any_descriptor)
-{
-	pid_t child = fork();
-	if (child == 0) {
-		exit(takes_the_one_at_0());
-	}
-	int status = -1;
-	cr_assert(eq(int, waitpid(child, &status, 0), child));
-	cr_expect(eq(int, status, 0));
 }

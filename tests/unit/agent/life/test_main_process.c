@@ -7,26 +7,7 @@ static void start(struct life *life, const char *script)
 	life_start(life, main_process);
 }
 
-static bool runs(struct life *life)
-{
-	return strcmp(life_shows(life, "main_process.running"), "true") == 0;
-}
-
 #define UNTIL_ENDED "while ! [ -e ended ]; do sleep 0.01; done; "
-
-LIFE(main_process, it_is_shown_while_it_runs, "")
-{
-	char text[64];
-	start(life, "exec sleep 1000");
-	LIFE_UNTIL(runs(life));
-	pid_t pid = (pid_t)atoi(life_shows(life, "main_process.pid"));
-	cr_expect_eq(kill(pid, 0), 0);
-	snprintf(text, sizeof(text), "stopped > running (pid %d)", (int)pid);
-	cr_expect_str_eq(life_last(life, "main process"), text);
-	cr_expect_eq(life_stop(life), 128 + SIGTERM);
-	cr_expect(life_logs(life, "info  agent: stopping the main process"));
-	cr_expect_neq(kill(pid, 0), 0);
-}
 
 LIFE(main_process, its_end_is_that_of_the_agent, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
 {
@@ -51,40 +32,7 @@ LIFE(main_process, a_record_waits_for_it, "pre_start = false\n" LIFE_COMPONENT("
 	cr_expect_not(life_logs(life, "component a: writing -> registered"));
 }
 
-LIFE(main_process, a_program_that_is_not_there_is_an_error, "")
-{
-	char *const main_process[] = { "--", "/no/such/program", NULL };
-	life_launch(life, main_process);
-	cr_expect_eq(life_wait(life), 127);
-	cr_expect(life_logs(life, "error agent: cannot start: "));
-}
-
-LIFE(main_process, it_gets_other_signals, "")
-{
-	char script[SCRATCH_PATH + 128];
-	snprintf(script, sizeof(script),
-		"cd %s; trap 'touch ended' USR1; touch ready; " UNTIL_ENDED "exit 5", life->folder);
-	start(life, script);
-	LIFE_UNTIL(life_has(life, "ready"));
-	cr_assert_eq(kill(life->pid, SIGUSR1), 0);
-	cr_expect_eq(life_wait(life), 5);
-}
-
 /* ---- a stop ---- */
-
-LIFE(main_process, it_serves_while_clients_may_still_come, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
-{
-	start(life, "trap 'exit 3' TERM; while :; do sleep 0.01; done");
-	LIFE_UNTIL(life_is_ready(life));
-	cr_assert_eq(kill(life->pid, SIGTERM), 0);
-	cr_expect_str_eq(life_told(life), "STOPPING=1");
-	LIFE_UNTIL(strcmp(life_shows(life, "phase"), "\"lingering\"") == 0);
-	cr_expect(runs(life));
-	cr_expect(life_logs(life, "deregistered; staying for another 3.6e+03 s\n"), "%s",
-		life_read(life, "log"));
-	life_pass(life, 3601);
-	cr_expect_eq(life_wait(life), 3);
-}
 
 LIFE(main_process, its_end_ends_a_stop_that_waits, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
 {

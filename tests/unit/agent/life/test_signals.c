@@ -214,17 +214,3 @@ Test(signals, a_child_that_ends_is_reaped)
 	cr_expect_eq(arrivals[SIGCHLD], 0);
 	end();
 }
-
-Test(signals, without_a_descriptor_for_them_the_agent_cannot_start)
-{
-	struct err err = ERR_INIT;
-	agent.loop = ev_loop_new(EVFLAG_AUTO);
-	agent_signals_block(false);
-	failing_arm("eventfd", 1, EMFILE);
-	cr_expect_eq(agent_signals_watch(&agent, false, count_arrival, &err), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect_str_eq(err.msg, "cannot make a descriptor for signals: Too many open files");
-	err_clear(&err);
-	expect_blocked(true);
-	ev_loop_destroy(agent.loop);
-}

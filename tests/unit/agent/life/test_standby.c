@@ -115,31 +115,6 @@ static const char *heard(void)
 	return text;
 }
 
-Test(standby, nobody_waits_where_nobody_else_is)
-{
-	notify_init(-1);
-	int before = descriptors_count();
-	cr_expect(agent_standby_wait(&stage.config, is_asked_to_end), "no lock yet");
-	cr_expect_neq(access(stage.lock, F_OK), 0);
-	hold_lock();
-	close(stage.lock_fd);
-	stage.lock_fd = -1;
-	cr_expect(agent_standby_wait(&stage.config, is_asked_to_end), "of one that has ended");
-	cr_expect_eq(stage.pauses, 0);
-	cr_expect_not(is_locked());
-	cr_expect_str_eq(heard(), "");
-	cr_expect_eq(descriptors_count(), before);
-}
-
-Test(standby, an_agent_without_it_does_not_wait)
-{
-	hold_lock();
-	stage.pauses_left = 3;
-	stage.config.bridge.standby = false;
-	cr_expect(agent_standby_wait(&stage.config, is_asked_to_end));
-	cr_expect_eq(stage.pauses, 0);
-}
-
 Test(standby, the_first_one_is_waited_for_and_its_lock_is_free_then)
 {
 	notify_init(-1);

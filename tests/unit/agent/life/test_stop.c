@@ -23,32 +23,6 @@ WIRED(stop, a_stop_withdraws_waits_and_ends, DELAY COMPONENT("a"))
 	cr_expect_not(wiring->agent.leave_session);
 }
 
-WIRED(stop, without_a_record_nobody_has_to_notice, DELAY)
-{
-	agent_stop(&wiring->agent, "SIGTERM");
-	RUN_UNTIL(wiring->agent.loop, wiring->agent.phase != AGENT_DEREGISTERING);
-	cr_expect(has_ended(wiring), "it does not wait for drain_delay");
-}
-
-WIRED(stop, after_a_drain_the_rest_of_its_delay_counts, NO_DELAY COMPONENT("a"))
-{
-	run_to_registered(wiring);
-	agent_drain_begin(&wiring->agent, NULL, "", 0);
-	RUN_UNTIL(wiring->agent.loop, wiring->agent.drained_at > 0);
-	agent_stop(&wiring->agent, "SIGTERM");
-	RUN_UNTIL(wiring->agent.loop, wiring->agent.phase != AGENT_DEREGISTERING);
-	cr_expect(has_ended(wiring));
-}
-
-WIRED(stop, a_record_that_outlives_the_agent_stays,
-	DELAY COMPONENT("a") "znode = persistent\non_stop = keep\n" COMPONENT("b"))
-{
-	run_to_registered(wiring);
-	agent_stop(&wiring->agent, "SIGTERM");
-	RUN_UNTIL(wiring->agent.loop, has_ended(wiring));
-	cr_expect_str_eq(wiring->deleted, "/app/b; ");
-}
-
 WIRED(stop, a_quit_leaves_everything_to_a_successor, DELAY COMPONENT("a"))
 {
 	run_to_registered(wiring);
@@ -67,17 +41,6 @@ WIRED(stop, a_quit_ends_a_stop_that_waits, DELAY COMPONENT("a"))
 	agent_quit(&wiring->agent, "SIGQUIT");
 	cr_expect(has_ended(wiring));
 	cr_expect(wiring->agent.leave_session);
-}
-
-WIRED(stop, a_registry_that_is_away_is_not_waited_for, DELAY COMPONENT("a"))
-{
-	run_to_registered(wiring);
-	memory_set_answering(wiring->agent.registry, false);
-	memory_set_state(wiring->agent.registry, REGISTRY_AWAY);
-	RUN_UNTIL(wiring->agent.loop, !all_registered(wiring));
-	agent_stop(&wiring->agent, "SIGTERM");
-	RUN_UNTIL(wiring->agent.loop, has_ended(wiring));
-	cr_expect_str_eq(wiring->deleted, "");
 }
 
 #define LONG_DELAY "[agent]\ndrain_delay = 1h\n"
@@ -143,30 +106,4 @@ WIRED(stop, an_agent_that_was_drained_a_moment_ago_stays_for_the_rest, LONG_DELA
 	cr_expect_eq(agent->phase, AGENT_LINGERING);
 	int64_t left_ms = timer_left_ms(&agent->phase_timer);
 	cr_expect(left_ms > 1700000 && left_ms <= 1800000, "%d", (int)left_ms);
-}
-
-WIRED(stop, a_drained_agent_without_components_does_not_stay, LONG_DELAY)
-{
-	struct agent *agent = &wiring->agent;
-	agent_drain_begin(agent, NULL, "", 0);
-	agent_stop(agent, "SIGTERM");
-	RUN_UNTIL(agent->loop, agent->phase != AGENT_DEREGISTERING);
-	cr_expect(has_ended(wiring));
-}
-
-WIRED(stop, nothing_happens_while_it_runs_or_behind_its_end, LONG_DELAY COMPONENT("a"))
-{
-	struct agent *agent = &wiring->agent;
-	run_to_registered(wiring);
-	agent_stop_proceed(agent);
-	let_time_pass(wiring);
-	cr_expect_eq(agent->phase, AGENT_RUNNING);
-	agent_quit(agent, "SIGQUIT");
-	cr_assert(has_ended(wiring));
-	agent->leave_session = false;
-	agent_quit(agent, "SIGQUIT");
-	cr_expect_not(agent->leave_session, "once is enough");
-	agent_stop(agent, "SIGTERM");
-	agent_stop_proceed(agent);
-	cr_expect(has_ended(wiring));
 }

@@ -11,72 +11,6 @@
 
 /* ---- what is passed on ---- */
 
-LIFE(upgrade, the_successor_gets_what_it_needs, LIFE_COMPONENT("a"))
-{
-	char text[4 * SCRATCH_PATH];
-	struct rlimit files, core;
-	install(life, "");
-	getrlimit(RLIMIT_NOFILE, &files);
-	getrlimit(RLIMIT_CORE, &core);
-	life_start(life, NULL);
-	LIFE_UNTIL(life_is_ready(life));
-	double started = atof(life_shows(life, "started"));
-	ask_for_upgrade(life);
-	json_t *document = upgraded(life);
-	snprintf(text, sizeof(text), "%s -t -c %s\n", program, life_path(life, "berth.ini"));
-	cr_expect_str_eq(life_read(life, "tested"), text);
-	snprintf(text, sizeof(text), "-c %s\n", life_path(life, "berth.ini"));
-	cr_expect_str_eq(life_read(life, "called"), text);
-	cr_expect_str_eq(text_of(document, "binary"), program);
-	cr_expect_str_eq(text_of(document, "state_dir"), life_path(life, "state"));
-	cr_expect_str_eq(text_of(document, "socket_path"), life_path(life, "sock"));
-	snprintf(text, sizeof(text), "%s 0666 4294967295", life_path(life, "sock"));
-	cr_expect_str_eq(text_of(document, "socket"), text);
-	cr_expect_str_eq(text_of(document, "listen"), "");
-	cr_expect_str_eq(text_of(document, "xds"), "");
-	cr_expect_eq(json_number_value(json_object_get(document, "started")), started);
-	cr_expect_eq(json_integer_value(json_object_get(document, "files_limit")),
-		(json_int_t)files.rlim_cur);
-	cr_expect_eq(json_integer_value(json_object_get(document, "core_limit")),
-		(json_int_t)core.rlim_cur);
-	cr_expect(json_is_boolean(json_object_get(document, "claims_orphans")));
-	cr_expect(json_is_object(json_object_get(document, "session")));
-	cr_expect(json_is_object(json_object_get(document, "components")));
-	cr_expect_not_null(json_object_get(json_object_get(document, "components"), "a"));
-	cr_expect_not_null(json_object_get(document, "checks"));
-	cr_expect_not_null(json_object_get(document, "drain"));
-	cr_expect_geq(json_array_size(json_object_get(document, "history")), 2);
-	cr_expect_eq(json_integer_value(json_object_get(document, "main_pid")), 0);
-	cr_expect(json_is_false(json_object_get(document, "keep_socket")));
-	cr_expect(json_is_integer(json_object_get(document, "socket_fd")));
-	cr_expect(json_is_integer(json_object_get(document, "lock_fd")));
-	cr_expect_null(json_object_get(document, "listen_fd"));
-	cr_expect_null(json_object_get(document, "xds_fd"));
-	cr_expect_eq(json_array_size(json_object_get(document, "connections")), 1);
-	json_decref(document);
-	cr_expect(life_has(life, "sock"), "its socket stays");
-	cr_expect_not(life_logs(life, "component a: registered ->"), "its record stays");
-}
-
-LIFE(upgrade, sockets_and_the_main_process_go_along, "listen = 127.0.0.1:0\n")
-{
-	char text[SCRATCH_PATH];
-	char *const main_process[] = { "--", "sleep", "1000", NULL };
-	install(life, "");
-	life_start(life, main_process);
-	LIFE_UNTIL(strcmp(life_shows(life, "main_process.running"), "true") == 0);
-	pid_t pid = (pid_t)atoi(life_shows(life, "main_process.pid"));
-	ask_for_upgrade(life);
-	json_t *document = upgraded(life);
-	cr_expect_eq(json_integer_value(json_object_get(document, "main_pid")), pid);
-	cr_expect_str_eq(text_of(document, "listen"), "127.0.0.1:0");
-	int fd = (int)json_integer_value(json_object_get(document, "listen_fd"));
-	snprintf(text, sizeof(text), " %d -> socket:", fd);
-	cr_expect_not_null(strstr(life_read(life, "open"), text), "%s", life_read(life, "open"));
-	json_decref(document);
-	kill(pid, SIGKILL);
-}
-
 LIFE(upgrade, another_registry_gets_no_session, LIFE_COMPONENT("a"))
 {
 	char verdict[2 * SCRATCH_PATH];
@@ -91,54 +25,7 @@ LIFE(upgrade, another_registry_gets_no_session, LIFE_COMPONENT("a"))
 	json_decref(document);
 }
 
-LIFE(upgrade, signals_are_blocked_until_the_successor_watches_for_them, "")
-{
-	install(life, "");
-	watch_turns();
-	life_start(life, NULL);
-	ask_for_upgrade(life);
-	json_decref(upgraded(life));
-	cr_expect(turn->blocks, "SIGTERM is blocked");
-	cr_expect_not(turn->sleeps_deaf);
-}
-
 /* ---- the test of the new program ---- */
-
-LIFE(upgrade, a_program_that_refuses_the_configuration_does_not_take_over, LIFE_COMPONENT("a"))
-{
-	install(life, "exit 1\n");
-	life_start(life, NULL);
-	LIFE_UNTIL(life_is_ready(life));
-	ask_for_upgrade(life);
-	expect_refusal(life,
-		"the new program does not start, or refuses the configuration: the old one stays");
-	life_write(life, "verdict", "kill -9 $$\n");
-	ask_for_upgrade(life);
-	expect_refusal(life,
-		"the new program does not start, or refuses the configuration: the old one stays");
-	life_write(life, "verdict", "");
-	ask_for_upgrade(life);
-	json_decref(upgraded(life));
-}
-
-LIFE(upgrade, a_program_that_is_not_there_does_not_take_over, "")
-{
-	install(life, "");
-	life_start(life, NULL);
-	cr_assert_eq(unlink(program), 0);
-	ask_for_upgrade(life);
-	expect_refusal(life, "the new program cannot be run: the old one stays");
-	cr_expect(life_logs(life, "program: No such file or directory"));
-	cr_expect_eq(life_stop(life), 0);
-}
-
-LIFE(upgrade, a_program_that_cannot_say_where_it_is_stays, "")
-{
-	char name[] = "";
-	program = name;
-	life_start(life, NULL);
-	cr_expect_eq(life_stop(life), 0);
-}
 
 LIFE(upgrade, a_program_that_does_not_answer_is_killed, "")
 {
@@ -178,29 +65,6 @@ LIFE(upgrade, a_stop_ends_the_test, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
 	int status = 0;
 	cr_expect_eq(waitpid(pid, &status, 0), pid);
 	cr_expect(WIFSIGNALED(status), "it has ended with the agent");
-	cr_expect_not(life_has(life, "document"));
-}
-
-LIFE(upgrade, none_comes_after_a_stop, "drain_delay = 1h\n" LIFE_COMPONENT("a"))
-{
-	char verdict[2 * SCRATCH_PATH];
-	snprintf(verdict, sizeof(verdict), "while ! [ -e go ]; do sleep 0.01; done\n");
-	install(life, verdict);
-	life_start(life, NULL);
-	LIFE_UNTIL(life_is_ready(life));
-	ask_for_upgrade(life);
-	LIFE_UNTIL(life_has(life, "tested"));
-	cr_assert_eq(kill(life->pid, SIGTERM), 0);
-	cr_expect_str_eq(life_told(life), "STOPPING=1");
-	LIFE_UNTIL(strcmp(life_shows(life, "phase"), "\"lingering\"") == 0);
-	life_write(life, "go", "");
-	for (int i = 0; i < 20; i++) {
-		usleep(5000);
-		cr_expect_str_eq(life_shows(life, "phase"), "\"lingering\"");
-	}
-	cr_expect_str_eq(life_last(life, "agent"), "");
-	cr_assert_eq(kill(life->pid, SIGQUIT), 0);
-	cr_expect_eq(life_wait(life), 0);
 	cr_expect_not(life_has(life, "document"));
 }
 
@@ -249,22 +113,6 @@ LIFE(upgrade, requests_under_way_are_waited_for_and_then_cut_off, SLOW_CHECK)
 	LIFE_UNTIL((life_pass(life, 1), life_logs(life, CUT_OFF)));
 	json_decref(upgraded(life));
 	close(request);
-}
-
-LIFE(upgrade, streams_and_long_polls_are_not_waited_for, LIFE_COMPONENT("a"))
-{
-	char text[4096];
-	install(life, "");
-	life_start(life, NULL);
-	LIFE_UNTIL(life_is_ready(life));
-	int stream = open_connection(life,
-		"GET /v1/agent/watch HTTP/1.1\r\nHost: localhost\r\n"
-		"Accept: application/x-ndjson\r\n\r\n");
-	cr_assert_gt(recv(stream, text, sizeof(text), 0), 0);
-	ask_for_upgrade(life);
-	json_decref(upgraded(life));
-	cr_expect_not(life_logs(life, CUT_OFF));
-	close(stream);
 }
 
 /* While the disk hangs: a drain has to be saved. */
@@ -423,15 +271,6 @@ Test(successor, a_socket_whose_use_has_changed_is_closed)
 	cr_expect_str_eq(kept(&fewer), "socket listen lock xds a");
 }
 
-Test(successor, a_service_managers_socket_is_kept_whatever_it_was_for)
-{
-	struct successor successor = { 0 };
-	receive(&successor, "another", "");
-	successor.received.keep_socket = true;
-	cr_expect_str_eq(kept(&successor), "socket listen lock xds a b");
-	cr_expect(successor.agent.keep_socket);
-}
-
 Test(successor, the_file_of_a_socket_that_is_closed_goes)
 {
 	struct scratch_listener listener;
@@ -467,26 +306,4 @@ Test(successor, a_fresh_start_takes_its_limits_and_keeps_its_time)
 	cr_expect_eq(successor.agent.limits.core.rlim_cur, core.rlim_cur);
 	cr_expect_eq(successor.agent.limits.core.rlim_max, core.rlim_max);
 	cr_expect_eq(successor.agent.started, 3);
-}
-
-Test(successor, an_agent_that_ends_leaves_nothing_of_its_upgrade_in_the_loop)
-{
-	char *argv[] = { "sleep", NULL };
-	struct config config = { .agent = { .socket = "/run/sock" } };
-	struct agent agent = { .loop = ev_default_loop(EVFLAG_AUTO),
-		.config = &config,
-		.config_path = "/dev/null",
-		.argv = argv };
-	struct upgrade received = { 0 };
-	siginfo_t info;
-	program = "/usr/bin/tail"; /* with "-t -c /dev/null" it ends at once */
-	agent_upgrade_init(&agent, &received);
-	agent_upgrade_begin(&agent);
-	agent_upgrade_finish(&agent);
-	cr_assert_eq(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
-	for (int i = 0; i < 20; i++) {
-		ev_run(agent.loop, EVRUN_NOWAIT);
-	}
-	ev_run(agent.loop, 0);
-	ev_loop_destroy(agent.loop);
 }

@@ -148,12 +148,6 @@ static inline void expect_refusal(struct life *life, const char *why)
 	cr_expect_not(life_has(life, "document"));
 }
 
-static inline const char *text_of(const json_t *document, const char *name)
-{
-	const char *text = json_string_value(json_object_get(document, name));
-	return text ? text : "absent";
-}
-
 /* ---- requests ---- */
 
 static inline int open_connection(struct life *life, const char *request)

@@ -3,7 +3,6 @@
 #include "tests/unit/agent/registration/opened_stage.h"
 
 #define EARLY "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1m\ndrain_early = yes\n"
-#define LATE "[registry]\nupdate_interval = 0s\n[agent]\ndrain_delay = 1m\n"
 #define ENDPOINT(component, port)                                                                  \
 	"[endpoint " component "-" port "]\ncomponent = " component                                \
 	"\napi = web\nprotocol = http\naddress_type = host/port\naddress = 10.0.0.1:" port "\n"
@@ -93,64 +92,6 @@ OPENED(drain_early, two_looks_without_a_connection_end_the_delay_of_a_component,
 	cr_expect_eq(component_drain(of(stage, "b"))->quiet_looks, 0);
 }
 
-OPENED(drain_early, it_looks_for_any_component, EARLY A B)
-{
-	begin_looking(stage);
-	listen_at(82);
-	drain_component(stage, "b");
-	look(stage);
-	look(stage);
-	cr_expect_not(component_waits(stage, "b"));
-	cr_expect_not(was_logged(" a: drained"));
-	cr_expect_not(looks(stage));
-}
-
-OPENED(drain_early, a_connection_keeps_it, EARLY A B)
-{
-	begin_looking(stage);
-	listen_at(81);
-	connect_to(81, true);
-	drain_component(stage, "a");
-	look(stage);
-	look(stage);
-	look(stage);
-	cr_expect(component_waits(stage, "a"));
-	cr_expect_not(was_logged("no connection is left"));
-	connect_to(81, false);
-	look(stage);
-	connect_to(81, true);
-	look(stage);
-	connect_to(81, false);
-	look(stage);
-	cr_expect(component_waits(stage, "a"), "two in a row");
-	look(stage);
-	cr_expect_not(component_waits(stage, "a"));
-}
-
-OPENED(drain_early, each_port_counts, EARLY COMPONENT("a") ENDPOINT("a", "81") ENDPOINT("a", "83"))
-{
-	begin_looking(stage);
-	listen_at(81);
-	drain_component(stage, "a");
-	look(stage);
-	look(stage);
-	cr_expect(component_waits(stage, "a"), "nobody here listens on one of them");
-	listen_at(83);
-	connect_to(81, true);
-	look(stage);
-	look(stage);
-	cr_expect(component_waits(stage, "a"));
-	connect_to(81, false);
-	connect_to(83, true);
-	look(stage);
-	look(stage);
-	cr_expect(component_waits(stage, "a"));
-	connect_to(83, false);
-	look(stage);
-	look(stage);
-	cr_expect_not(component_waits(stage, "a"));
-}
-
 OPENED(drain_early, without_a_port_the_whole_delay_passes, EARLY COMPONENT("a"))
 {
 	begin_looking(stage);
@@ -188,49 +129,6 @@ OPENED(drain_early, the_agent_waits_for_all, EARLY A B)
 	cr_expect_not(looks(stage));
 }
 
-OPENED(drain_early, it_does_not_look_before_the_registry_has_confirmed, EARLY A)
-{
-	begin_looking(stage);
-	listen_at(81);
-	let_fail(stage, "stat /app/a", BERTH_TIMEOUT, NULL, 0);
-	agent_drain_begin(stage->agent, NULL, "", 0);
-	RUN_UNTIL(stage->agent->loop, timer_runs(&stage->agent->drain_retry_timer));
-	agent_drain_early_proceed(stage->agent);
-	cr_expect_not(looks(stage));
-}
-
-OPENED(drain_early, it_does_not_look_when_the_delay_is_over, EARLY A)
-{
-	begin_looking(stage);
-	drain_agent(stage);
-	timer_stop(&stage->agent->drain_early_timer);
-	stage->agent->drained_at -= 60;
-	agent_drain_early_proceed(stage->agent);
-	cr_expect_not(looks(stage));
-	stage->agent->drained_at += 0.5;
-	agent_drain_early_proceed(stage->agent);
-	cr_expect(looks(stage), "it is not, quite");
-	end_looking(stage);
-}
-
-OPENED(drain_early, only_where_it_is_configured, LATE A)
-{
-	begin_looking(stage);
-	drain_component(stage, "a");
-	drain_agent(stage);
-	cr_expect_not(looks(stage));
-	stage->agent->phase = AGENT_LINGERING;
-	agent_drain_early_proceed(stage->agent);
-	cr_expect_not(looks(stage));
-}
-
-OPENED(drain_early, without_components_there_is_nothing_to_look_for, EARLY)
-{
-	begin_looking(stage);
-	drain_agent(stage);
-	cr_expect_not(looks(stage));
-}
-
 OPENED(drain_early, an_agent_that_stops_looks_while_it_lingers, EARLY A B)
 {
 	struct agent *agent = stage->agent;
@@ -252,33 +150,4 @@ OPENED(drain_early, an_agent_that_stops_looks_while_it_lingers, EARLY A B)
 	cr_expect(drain_is_quiet(&agent->drain));
 	cr_expect(was_logged("drain: no connection is left\n"));
 	cr_expect_not(looks(stage));
-}
-
-OPENED(drain_early, a_look_that_is_planned_is_not_put_off, EARLY A)
-{
-	begin_looking(stage);
-	drain_component(stage, "a");
-	timer_start(&stage->agent->drain_early_timer, 3600000);
-	agent_drain_early_proceed(stage->agent);
-	cr_expect_gt(timer_left_ms(&stage->agent->drain_early_timer), 1800000);
-	end_looking(stage);
-}
-
-OPENED(drain_early, without_the_kernels_word_the_whole_delay_passes, EARLY A)
-{
-	begin_looking(stage);
-	listen_at(81);
-	seams.no_ports = true;
-	drain_component(stage, "a");
-	look(stage);
-	cr_expect(was_logged("drain: drain_delay does not end early: the test has none\n"));
-	look(stage);
-	cr_expect(component_waits(stage, "a"));
-	cr_expect(looks(stage), "it may tell later");
-	seams.no_ports = false;
-	(void)was_logged("");
-	look(stage);
-	cr_expect_not(was_logged("does not end early"));
-	look(stage);
-	cr_expect_not(component_waits(stage, "a"));
 }

@@ -14,27 +14,6 @@ static enum announce_state state_of(struct opened *stage, const char *label)
 	return component_state(component_of(&stage->wiring, label));
 }
 
-OPENED(host, there_are_two_registries, HOST TWO)
-{
-	const struct agent *agent = stage->agent;
-	cr_expect_eq(seams.openings, 2);
-	cr_expect_str_eq(seams.opened[0].url, "dir:/run/host/registry");
-	cr_expect_str_eq(seams.opened[1].url, "host:/run/host");
-	cr_expect_neq(agent->registry, agent->lookups);
-	cr_expect_str_eq(lookups()->hidden, "/net");
-	cr_expect_eq(lookups()->session_timeout_ms, 30000);
-	RUN_UNTIL(agent->loop,
-		registry_state(agent->registry) == REGISTRY_CONNECTED &&
-			registry_state(agent->lookups) == REGISTRY_CONNECTED);
-}
-
-OPENED(host, any_other_url_is_one_registry, TWO)
-{
-	cr_expect_eq(seams.openings, 1);
-	cr_expect_eq(stage->agent->registry, stage->agent->lookups);
-	run_to_records(stage);
-}
-
 /* Only once both are connected has everything happened at the beginning. */
 static void run_to_both(struct opened *stage)
 {
@@ -62,26 +41,6 @@ OPENED(host, the_hosts_registry_is_that_of_readers, HOST TWO)
 	cr_expect(strstr(seams.told, "cache away; ") != NULL);
 	cr_expect_not(was_told("api follows; "));
 	cr_expect_gt(stage->wakes, 0);
-}
-
-OPENED(host, the_own_directory_is_that_of_records, HOST TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_both(stage);
-	agent->bridge = NEIGHBOUR;
-	stage->asked[0] = '\0';
-	memory_set_state(agent->registry, REGISTRY_AWAY);
-	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_AWAY);
-	cr_expect_eq(agent->registry_was, REGISTRY_CONNECTED);
-	cr_expect(strstr(seams.told, "bridge away; ") != NULL);
-	cr_expect(strstr(seams.told, "api follows; ") != NULL);
-	cr_expect_not(was_told("cache away; "));
-	memory_set_state(agent->registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(agent->loop, strstr(stage->asked, "stat /; ") != NULL);
-	json_t *document = saved_document(stage, "session");
-	cr_expect_not_null(document);
-	json_decref(document);
-	agent->bridge = NULL;
 }
 
 /* The host's agent reports on these records, a list of {path, state}; NULL: it says nothing. */
@@ -131,42 +90,6 @@ OPENED(host, a_record_that_is_no_longer_configured_goes_when_the_host_says_so, H
 	cr_expect(agent_components_have_path(agent, "/app/a"));
 	report(stage, json_array());
 	RUN_UNTIL(agent->loop, agent->retired_count == 0);
-}
-
-OPENED(host, it_is_closed_with_the_other_one, HOST TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_both(stage);
-	agent_components_destroy(agent);
-	agent_registry_close(agent);
-	cr_expect_null(agent->registry);
-	cr_expect_null(agent->lookups);
-	run_a_while(stage);
-}
-
-OPENED(host, it_is_closed_when_the_other_one_is_left, HOST TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_both(stage);
-	agent_components_destroy(agent);
-	json_t *left = agent_registry_leave(agent, json_array(), registry_detach);
-	cr_expect_not_null(left);
-	json_decref(left);
-	cr_expect_null(agent->lookups);
-	run_a_while(stage);
-}
-
-OPENED(host, its_answers_and_messages_are_those_of_the_registry, HOST TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_both(stage);
-	lookups()->on_log(lookups()->context, REGISTRY_LOG_WARN, "a word of the host");
-	cr_expect(was_logged("registry: a word of the host"));
-	lookups()->on_answer(lookups()->context, BERTH_TIMEOUT, 0.1);
-	cr_expect(measures(agent->metrics,
-		"berth_registry_request_duration_seconds_count{result=\"timeout\"} 1"));
-	lookups()->on_attempt(lookups()->context, "refused", 2);
-	cr_expect_str_eq(agent->registry_error, "refused, attempt 2");
 }
 
 OPENED(host, a_change_of_the_own_directory_is_considered, HOST)

@@ -43,36 +43,6 @@ static bool saves_paths(const struct opened *stage, const char *expected)
 
 /* ---- saved ---- */
 
-OPENED(session, it_is_saved_with_all_paths, TWO)
-{
-	run_to_records(stage);
-	json_t *document = saved_document(stage, "session");
-	cr_assert_not_null(document);
-	cr_expect_eq(json_integer_value(json_object_get(document, "version")), 1);
-	cr_expect_str_eq(json_string_value(json_object_get(document, "url")), URL);
-	cr_expect_str_eq(session_id(document), registry_session_name(stage->agent->registry));
-	cr_expect_str_eq(stage->agent->session_saved, session_id(document));
-	has_paths(document, "/app/a /app/b");
-	json_decref(document);
-	cr_expect_not(timer_runs(&stage->agent->session_save_timer));
-	cr_expect_not(was_logged("the session is not saved"));
-}
-
-OPENED(session, records_wait_for_its_file, A)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	timer_start(&agent->session_save_timer, 600000);
-	memory_remove(stage->other, "/app/a");
-	RUN_UNTIL(agent->loop, !all_registered(&stage->wiring));
-	run_a_while(stage);
-	cr_expect_not(other_sees(stage, "/app/a"));
-	end_timer(&agent->session_save_timer);
-	cr_expect(was_logged("the session is not saved yet; records do not wait any longer"));
-	run_to_records(stage);
-	cr_expect(other_sees(stage, "/app/a"));
-}
-
 OPENED(session, it_is_waited_for_once, A)
 {
 	struct agent *agent = stage->agent;
@@ -91,33 +61,6 @@ OPENED(session, it_is_waited_for_once, A)
 	json_t *document = saved_document(stage, "session");
 	cr_expect_str_eq(session_id(document), registry_session_name(agent->registry));
 	json_decref(document);
-}
-
-OPENED(session, one_that_cannot_be_saved_is_not_waited_for, A)
-{
-	struct agent *agent = stage->agent;
-	state_dir_finish(&agent->state);
-	run_to_records(stage);
-	cr_expect(was_logged("the session is not saved and ends with this process: "));
-	cr_expect_not(timer_runs(&agent->session_save_timer));
-}
-
-Test(session, where_none_can_be_continued_none_is_saved)
-{
-	struct opened *stage = opened_begin(&(struct opened){ 0 }, A, false);
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	cr_expect_not(timer_runs(&agent->session_save_timer));
-	cr_expect_str_eq(agent->session_saved, "");
-	snprintf(agent->session_saved, sizeof(agent->session_saved), "memory 1");
-	agent_registry_save_session(agent);
-	cr_expect_str_eq(agent->session_saved, "memory 1", "none takes the place of the last one");
-	cr_expect_not(timer_runs(&agent->session_save_timer));
-	cr_expect_null(saved_document(stage, "session"));
-	agent_components_destroy(agent);
-	cr_expect_null(agent_registry_leave(agent, json_array(), registry_detach));
-	cr_expect_null(agent->registry);
-	opened_end(stage);
 }
 
 OPENED(session, a_path_that_is_no_longer_configured_is_saved_until_its_record_has_gone, TWO)
@@ -171,27 +114,6 @@ OPENED(session, a_successor_continues_it, TWO)
 	json_decref(document);
 }
 
-OPENED(session, it_goes_from_hand_to_hand_in_an_upgrade, TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	agent_components_destroy(agent);
-	json_t *left = agent_registry_leave(agent, json_pack("[s]", "/app/x"), registry_detach);
-	cr_assert_not_null(left);
-	cr_expect_null(agent->registry);
-	cr_expect_null(agent->lookups);
-	cr_expect_str_eq(json_string_value(json_object_get(left, "url")), URL);
-	cr_expect_eq(json_integer_value(json_object_get(left, "version")), 1);
-	cr_expect_not_null(session_id(left));
-	has_paths(left, "/app/x");
-	leave_document(stage, "session", json_pack("{s:i}", "version", 7));
-	opened_begin_agent(stage, left);
-	cr_expect(agent->session_resumed, "not what the disk has");
-	cr_expect_str_eq(agent->session_saved, session_id(left));
-	json_decref(left);
-	run_to_records(stage);
-}
-
 /* Does an agent that is given this document of its predecessor continue the session? */
 static bool is_continued(struct opened *stage, const json_t *left)
 {
@@ -234,18 +156,6 @@ OPENED(session, only_one_of_this_registry_in_a_known_shape_is_continued, A)
 	cr_expect_not(was_logged("unknown shape"));
 }
 
-OPENED(session, a_damaged_file_means_a_new_one, A)
-{
-	char path[SCRATCH_PATH + 16];
-	leave_document(stage, "session", json_object());
-	snprintf(path, sizeof(path), "%s/session", stage->wiring.folder);
-	cr_assert_eq(truncate(path, 5), 0);
-	opened_begin_agent(stage, NULL);
-	cr_expect(was_logged("the saved session cannot be read, a new one is made: "));
-	cr_expect_not(stage->agent->session_resumed);
-	run_to_records(stage);
-}
-
 /* ---- left, or ended ---- */
 
 OPENED(session, an_agent_that_ends_takes_its_session_with_it, A)
@@ -261,46 +171,6 @@ OPENED(session, an_agent_that_ends_takes_its_session_with_it, A)
 	run_a_while(stage);
 	cr_expect_not(was_logged("session: "));
 	agent_registry_close(stage->agent); /* once more */
-}
-
-OPENED(session, an_agent_that_leaves_it_leaves_everything, A)
-{
-	run_to_records(stage);
-	agent_components_destroy(stage->agent);
-	stage->agent->leave_session = true;
-	agent_registry_close(stage->agent);
-	cr_expect_null(stage->agent->registry);
-	json_t *document = saved_document(stage, "session");
-	cr_expect_not_null(document);
-	json_decref(document);
-	cr_expect(other_sees(stage, "/app/a"));
-}
-
-OPENED(session, a_file_that_cannot_be_removed_is_logged, A)
-{
-	char path[SCRATCH_PATH + 16];
-	run_to_records(stage);
-	agent_components_destroy(stage->agent);
-	json_decref(saved_document(stage, "session"));
-	snprintf(path, sizeof(path), "%s/session", stage->wiring.folder);
-	cr_assert_eq(unlink(path), 0);
-	cr_assert_eq(mkdir(path, 0700), 0);
-	(void)was_logged("");
-	agent_registry_close(stage->agent);
-	RUN_UNTIL(stage->agent->loop, was_logged("/session"));
-}
-
-OPENED(session, without_a_state_directory_it_ends_all_the_same, A)
-{
-	run_to_records(stage);
-	agent_components_destroy(stage->agent);
-	cr_assert(file_queue_wait(stage->agent->files, 60000));
-	state_dir_finish(&stage->agent->state);
-	(void)was_logged("");
-	agent_registry_close(stage->agent);
-	run_a_while(stage);
-	cr_expect_null(stage->agent->registry);
-	cr_expect_not(was_logged("agent: "));
 }
 
 /* ---- paths that are no longer configured ---- */
@@ -363,16 +233,6 @@ OPENED(abandoned, its_node_is_removed_and_its_path_forgotten, A)
 	saves_paths(stage, "/app/a");
 }
 
-OPENED(abandoned, until_then_a_successor_learns_of_it, A)
-{
-	begin_after_old(stage);
-	let_fail(stage, "stat /app/old", BERTH_TIMEOUT, NULL, 0);
-	run_to_records(stage);
-	run_a_while(stage);
-	saves_paths(stage, "/app/a /app/old");
-	cr_expect(list_empty(&stage->agent->abandoned) == false);
-}
-
 OPENED(abandoned, a_node_of_somebody_else_stays, A)
 {
 	begin_after_old(stage);
@@ -382,16 +242,6 @@ OPENED(abandoned, a_node_of_somebody_else_stays, A)
 	run_to_records(stage);
 	cr_expect(other_sees(stage, "/app/old"));
 	cr_expect_not(was_logged("removed /app/old"));
-	saves_paths(stage, "/app/a");
-}
-
-OPENED(abandoned, a_node_that_has_gone_is_forgotten, A)
-{
-	begin_after_old(stage);
-	memory_remove(stage->other, "/app/old");
-	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
-	cr_expect_not(was_asked(stage, "delete /app/old"));
-	run_to_records(stage);
 	saves_paths(stage, "/app/a");
 }
 
@@ -424,39 +274,6 @@ OPENED(abandoned, a_look_without_the_registry_comes_again, A)
 OPENED(abandoned, a_removal_without_the_registry_comes_again, A)
 {
 	expect_another_attempt(stage, "delete /app/old", BERTH_REGISTRY_UNAVAILABLE);
-}
-
-OPENED(abandoned, a_look_that_is_refused_is_the_last_one, A)
-{
-	begin_after_old(stage);
-	let_fail(stage, "stat /app/old", BERTH_NO_PATH_PERMISSIONS, NULL, 0);
-	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
-	cr_expect_not(was_asked(stage, "delete /app/old"));
-	run_to_records(stage);
-	cr_expect(other_sees(stage, "/app/old"));
-}
-
-OPENED(abandoned, a_node_that_cannot_be_removed_stays_and_is_logged, A)
-{
-	begin_after_old(stage);
-	let_fail(stage, "delete /app/old", BERTH_NO_PATH_PERMISSIONS, NULL, 0);
-	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
-	cr_expect(was_logged("/app/old, which is no longer configured, stays: "));
-	run_to_records(stage);
-	cr_expect(other_sees(stage, "/app/old"));
-}
-
-OPENED(abandoned, one_that_is_under_way_is_not_asked_for_again, A)
-{
-	begin_after_old(stage);
-	memory_be_late(stage->agent->registry, "/app/old");
-	run_to_records(stage);
-	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, "stat /app/old") != NULL);
-	reconnect(stage);
-	run_a_while(stage);
-	cr_expect_not(was_asked(stage, "stat /app/old"));
-	memory_answer_late(stage->agent->registry);
-	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
 }
 
 OPENED(abandoned, one_that_is_configured_again_is_left_to_its_component, A)

@@ -258,14 +258,6 @@ static inline void connect_registry(struct serving *serving)
 	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_CONNECTED);
 }
 
-/* The registry's state becomes another one, and everybody has heard of it. */
-static inline void change_registry(struct serving *serving, enum registry_state state)
-{
-	struct agent *agent = &serving->agent;
-	memory_set_state(agent->registry, state);
-	RUN_UNTIL(agent->loop, registry_state(agent->registry) == state);
-}
-
 /* Everything but the opening: a test may prepare more. */
 static inline struct serving *serving_prepare(struct serving *serving, const char *text)
 {
@@ -354,15 +346,6 @@ static inline void reload_take(struct serving *serving, struct config *next_take
 static inline void reload(struct serving *serving, const char *text)
 {
 	reload_take(serving, configure(serving, text));
-}
-
-/* For buffer_set_allocator(): the next allocation fails, and none after it. */
-static inline void *refuse_first(void *memory, size_t size)
-{
-	buffer_set_allocator(realloc);
-	(void)memory;
-	(void)size;
-	return NULL;
 }
 
 /* Everything that is ready happens. */

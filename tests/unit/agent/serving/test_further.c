@@ -40,24 +40,6 @@ static bool is_there(const struct serving *serving, const char *name)
 
 /* ---- what it is ---- */
 
-SERVED(further, its_paths_are_below_its_name, EAST WEST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_expect(resolves(serving, "/net/east/app", "\"10.0.0.7\""), "%s", serving->answer);
-	cr_expect(resolves(serving, "/net/west/app", "HTTP/1.1 404"), "%s", serving->answer);
-	cr_expect(resolves(serving, "/app", "HTTP/1.1 404"), "%s", serving->answer);
-	cr_expect(has(get(serving, "/v1/list/net"), "[\"/net/east\",\"/net/west\"]"), "%s",
-		serving->answer);
-}
-
-SERVED(further, without_any_the_names_are_a_list_without_members, "")
-{
-	cr_expect(has(get(serving, "/v1/list/net"), "\r\n\r\n[]"), "%s", serving->answer);
-	json_t *list = agent_further_json(&serving->agent);
-	cr_expect_eq(json_array_size(list), 0);
-	json_decref(list);
-}
-
 SERVED(further, its_state_is_in_the_history_and_in_the_status, EAST)
 {
 	RUN_TO_CONNECTED("east");
@@ -75,135 +57,9 @@ SERVED(further, its_state_is_in_the_history_and_in_the_status, EAST)
 		serving, "berth_registry_session_expirations_total{registry=\"east\"} 0"));
 }
 
-SERVED(further, its_cache_has_metrics_of_its_own, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_expect(has_metric(serving, "berth_cache_entries{registry=\"east\"} 0"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	cr_expect(has_metric(serving, "berth_cache_entries{registry=\"east\"} 1"));
-	cr_expect_not(has_metric(serving, "berth_cache_bytes{registry=\"east\"} 0"));
-	cr_expect(has_metric(serving, "berth_cache_stale_seconds{registry=\"east\"} 0"));
-	cr_expect(has_metric(serving, "berth_cache_evictions_total{registry=\"east\"} 0"));
-	cr_expect(has_metric(serving, "berth_cache_refusals_total{registry=\"east\"} 0"));
-	cr_expect(has_series(serving,
-		"berth_registry_request_duration_seconds_count{registry=\"east\",result=\"ok\"}"));
-}
-
-SERVED(further, imports_below_its_path_are_its_own,
-	EAST "[import web]\ntype = serverset\nfrom = /aurora/web\nas = /net/east/web\n")
-{
-	RUN_TO_CONNECTED("east");
-	cr_expect(
-		has(get(serving, "/v1/list/net/east/web"), "HTTP/1.1 200"), "%s", serving->answer);
-	reload(serving, EAST);
-	cr_expect(
-		has(get(serving, "/v1/list/net/east/web"), "HTTP/1.1 404"), "%s", serving->answer);
-}
-
-SERVED(further, warm_paths_below_its_path_are_read_before_anybody_asks,
-	EAST "[cache]\nwarm = /net/east/app\n")
-{
-	RUN_UNTIL(serving->agent.loop,
-		has_metric(serving, "berth_cache_entries{registry=\"east\"} 1"));
-}
-
 /* ---- one that is away ---- */
 
 #define AWAY "[registry far]\nurl = zookeeper://127.0.0.1:1/r\n"
-
-PREPARED(further, each_attempt_is_counted_in_the_error, AWAY)
-{
-	put_in(serving, "berth-zookeeper", "#!/bin/sh\nexit 3\n");
-	cr_assert_eq(chmod(in(serving, "berth-zookeeper"), 0755), 0);
-	serve(serving);
-	int wakes = serving->wakes;
-	json_t *list;
-	const char *error;
-	bool counted = false;
-	while (!counted) {
-		ev_run(serving->agent.loop, EVRUN_ONCE);
-		list = agent_further_json(&serving->agent);
-		error = json_string_value(json_object_get(json_array_get(list, 0), "error"));
-		counted = has(error, ", attempt 1");
-		json_decref(list);
-	}
-	RUN_UNTIL(serving->agent.loop, serving->wakes > wakes);
-	cr_expect(has_metric(serving, "berth_registry_connected{registry=\"far\"} 0"));
-	cr_expect_neq(logged(serving, "far: "), 0);
-	cr_expect(has(get(serving, "/v1/resolve/net/far/app"), "HTTP/1.1 503"), "%s",
-		serving->answer);
-}
-
-/* ---- snapshots ---- */
-
-/* The directory of the registry has gone, and another agent starts. */
-static void serve_without_east(struct serving *serving)
-{
-	char away[SCRATCH_PATH + 16];
-	serve_no_more(serving);
-	text_printf(away, sizeof(away), "%s/gone", serving->folder);
-	client_close(serving->east);
-	serving->east = NULL;
-	cr_assert_eq(rename(in(serving, "east"), away), 0);
-	put_in(serving, "east", "a file in its place");
-	serving->received = (struct upgrade){ .socket_fd = -1, .listen_fd = -1, .xds_fd = -1 };
-	serve(serving);
-}
-
-SERVED(further, answers_survive_a_restart_in_an_outage, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	serve_without_east(serving);
-	cr_expect(is_there(serving, "state/cache-east"));
-	cr_expect(resolves(serving, "/net/east/app", "\"10.0.0.7\""), "%s", serving->answer);
-	cr_expect_eq(logged(serving, "no snapshot"), 0);
-}
-
-SERVED(further, without_a_snapshot_they_do_not, EAST "[cache]\nsnapshot = no\n")
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	serve_without_east(serving);
-	cr_expect_not(is_there(serving, "state/cache-east"));
-	cr_expect_not(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-}
-
-SERVED(further, a_snapshot_that_is_not_wanted_any_more_is_not_read, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	serve_no_more(serving);
-	cr_assert(is_there(serving, "state/cache-east"));
-	config_unref(serving->agent.config);
-	serving->agent.config = configure(serving, EAST "[cache]\nsnapshot = no\n");
-	serve(serving);
-	serve_without_east(serving);
-	cr_expect_not(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-}
-
-SERVED(further, a_snapshot_that_cannot_be_saved_is_reported, EAST)
-{
-	char command[SCRATCH_PATH + 32];
-	snprintf(command, sizeof(command), "rm -rf %s", in(serving, "state"));
-	cr_assert_eq(system(command), 0);
-	serve_again(serving);
-	cr_expect_eq(logged(serving, "no snapshot of a further registry is left: "), 1);
-}
-
-PREPARED(further, without_a_state_directory_there_is_none_and_no_complaint, EAST)
-{
-	put_in(serving, "state", "a file in its place");
-	serve(serving);
-	connect_registry(serving);
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	serve_again(serving);
-	reload(serving, "");
-	go_on(serving);
-	cr_expect_eq(logged(serving, "snapshot"), 0);
-	cr_expect_eq(logged(serving, "cache"), 0);
-}
 
 /* ---- a reload ---- */
 
@@ -270,36 +126,12 @@ SERVED(further, one_that_is_configured_no_more_goes_with_all_it_had, EAST WEST)
 	cr_expect(is_there(serving, "state/cache-west"));
 }
 
-SERVED(further, a_snapshot_that_cannot_be_removed_is_reported, EAST)
-{
-	char command[SCRATCH_PATH + 64];
-	snprintf(command, sizeof(command), "mkdir -p %s/x", in(serving, "state/cache-east"));
-	cr_assert_eq(system(command), 0);
-	reload(serving, "");
-	RUN_UNTIL(serving->agent.loop, logged(serving, "cache-east") > 0);
-}
-
-SERVED(further, one_whose_snapshot_is_removed_leaves_no_line, EAST)
-{
-	reload(serving, "");
-	cr_assert(file_queue_wait(serving->agent.files, 60000));
-	go_on(serving);
-	cr_expect_eq(logged(serving, "cache"), 0);
-}
-
 SERVED(further, several_may_go_together, EAST WEST)
 {
 	reload(serving, "");
 	cr_expect_eq(serving->agent.further_count, 0);
 	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
 	cr_expect_eq(logged(serving, "/net/west is no longer configured"), 1);
-}
-
-SERVED(further, one_behind_others_begins_anew_like_any_other, WEST EAST)
-{
-	reload(serving, WEST ELSEWHERE);
-	cr_expect_eq(serving->agent.further_count, 2);
-	cr_expect_eq(logged(serving, "/net/east begins anew"), 1);
 }
 
 SERVED(further, one_with_another_url_begins_anew, EAST)
@@ -322,19 +154,6 @@ SERVED(further, one_with_another_url_begins_anew, EAST)
 	cr_expect(is_there(serving, "state/cache-east"), "it has the same name");
 }
 
-SERVED(further, one_that_comes_with_a_reload_is_there_at_once, WEST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "HTTP/1.1 404"));
-	cr_assert(has(get(serving, "/v1/names/app.east.net.berth"), "HTTP/1.1 404"));
-	reload(serving, EAST WEST);
-	cr_expect_eq(serving->agent.further_count, 2);
-	cr_expect(resolves(serving, "/net/east/app", "\"10.0.0.7\""), "%s", serving->answer);
-	cr_expect(has(get(serving, "/v1/names/app.east.net.berth"), "\"10.0.0.7\""), "%s",
-		serving->answer);
-	cr_expect(has(get(serving, "/v1/list/net"), "[\"/net/east\",\"/net/west\"]"));
-}
-
 SERVED(further, an_output_turns_to_the_new_one,
 	EAST "[output a]\nfrom = /net/east/app\nformat = lines\npath = @/a\nquiet = 1ms\n")
 {
@@ -351,14 +170,6 @@ SERVED(further, an_output_turns_to_the_new_one,
 	serving->east = client_open(url);
 	put_east(serving, "/app", AT_HOST("10.0.0.8"));
 	RUN_UNTIL(serving->agent.loop, has(text_in(serving, "a"), "10.0.0.8"));
-}
-
-PREPARED(further, they_are_open_before_anybody_asks, EAST)
-{
-	serve(serving);
-	cr_expect(is_connected(serving, "east"));
-	cr_expect_eq(
-		cache_registry_state(cache_at(serving->agent.cache, "/net")), REGISTRY_CONNECTED);
 }
 
 /* Questions about registries that never answer. */
@@ -472,41 +283,7 @@ SERVED(further, no_answer_stays_in_the_memory_behind_them, EAST)
 
 /* ---- what cannot be had ---- */
 
-#define CLOSED "[registry bad]\nurl = zookeeper://127.0.0.1:1/r\nauth = digest\nauth_file = @/key\n"
 #define IMPORT "[import web]\ntype = serverset\nfrom = /aurora/web\nas = /net/east/web\n"
-
-static void put_key(const struct serving *serving)
-{
-	put_in(serving, "key", "joe:secret");
-	cr_assert_eq(chmod(in(serving, "key"), 0600), 0);
-}
-
-/* A configuration whose file with the credentials has gone since it was read. */
-static struct config *configure_without_key(struct serving *serving, const char *text)
-{
-	put_key(serving);
-	struct config *config = configure(serving, text);
-	cr_assert_eq(unlink(in(serving, "key")), 0);
-	return config;
-}
-
-PREPARED(further, without_a_descriptor_there_is_no_list_of_them, EAST)
-{
-	struct err err = ERR_INIT;
-	struct rlimit all, none;
-	base_open(serving);
-	agent_cache_open(&serving->agent, NULL);
-	int fd = dup(STDERR_FILENO);
-	close(fd);
-	getrlimit(RLIMIT_NOFILE, &all);
-	none = (struct rlimit){ .rlim_cur = (rlim_t)fd, .rlim_max = all.rlim_max };
-	setrlimit(RLIMIT_NOFILE, &none);
-	cr_expect_eq(agent_further_open(&serving->agent, NULL, &err), BERTH_FAILED);
-	setrlimit(RLIMIT_NOFILE, &all);
-	cr_expect(has(err.msg, "cannot make a registry in memory"), "%s", err.msg);
-	cr_expect_null(serving->agent.net);
-	cr_expect_eq(serving->agent.further_count, 0);
-}
 
 /* One whose import is at a path that the registry does not take. */
 static struct config *configure_badly(struct serving *serving, const char *text)
@@ -518,37 +295,6 @@ static struct config *configure_badly(struct serving *serving, const char *text)
 	return config;
 }
 
-static void start_with(struct serving *serving, struct config *config, struct err *err)
-{
-	config_unref(serving->agent.config);
-	serving->agent.config = config;
-	base_open(serving);
-	cr_expect_neq(try_serve(serving, err), 0);
-	cr_expect_eq(serving->agent.further_count, 0);
-}
-
-PREPARED(further, one_that_cannot_be_opened_is_named, "")
-{
-	struct err err = ERR_INIT;
-	start_with(serving, configure_without_key(serving, CLOSED), &err);
-	cr_expect(strncmp(err.msg, "[registry bad]: ", 16) == 0, "%s", err.msg);
-}
-
-PREPARED(further, one_whose_imports_are_refused_is_named, "")
-{
-	struct err err = ERR_INIT;
-	start_with(serving, configure_badly(serving, EAST IMPORT), &err);
-	cr_expect(strncmp(err.msg, "[registry east]: ", 17) == 0, "%s", err.msg);
-}
-
-SERVED(further, one_that_cannot_be_opened_does_not_keep_others_away, WEST)
-{
-	reload_take(serving, configure_without_key(serving, CLOSED EAST));
-	cr_expect_eq(serving->agent.further_count, 1);
-	RUN_TO_CONNECTED("east");
-	cr_expect_eq(logged(serving, "[registry bad]: "), 1);
-}
-
 SERVED(further, imports_that_are_refused_stay_as_they_were, EAST IMPORT)
 {
 	RUN_TO_CONNECTED("east");
@@ -558,21 +304,4 @@ SERVED(further, imports_that_are_refused_stay_as_they_were, EAST IMPORT)
 		has(get(serving, "/v1/list/net/east/web"), "HTTP/1.1 200"), "%s", serving->answer);
 	reload(serving, EAST IMPORT);
 	cr_expect_eq(logged(serving, "stay as they were"), 1);
-}
-
-PREPARED(further, credentials_that_cannot_be_read_stay_as_they_are, "")
-{
-	put_in(serving, "berth-zookeeper", "#!/bin/sh\nexec sleep 60\n");
-	cr_assert_eq(chmod(in(serving, "berth-zookeeper"), 0755), 0);
-	put_key(serving);
-	config_unref(serving->agent.config);
-	serving->agent.config = configure(serving, CLOSED);
-	serve(serving);
-	reload_take(serving, configure_without_key(serving, CLOSED));
-	cr_expect_eq(serving->agent.further_count, 1);
-	cr_expect_eq(logged(serving, "bad: the credentials stay as they are: "), 1);
-	cr_expect_eq(logged(serving, "No such file"), 1);
-	put_key(serving);
-	reload(serving, CLOSED);
-	cr_expect_eq(logged(serving, "stay as they are"), 1);
 }

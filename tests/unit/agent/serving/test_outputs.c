@@ -70,36 +70,6 @@ SERVED(outputs, a_change_that_is_delivered_is_no_news_for_the_history, OUTPUT("a
 	cr_expect_str_eq(history_of(serving, "output a"), "waiting>current() ");
 }
 
-SERVED(outputs, another_reason_for_the_same_state_is, OUTPUT("a", "min_instances = 3\n"))
-{
-	fill(serving);
-	RUN_TO(0, "held");
-	char why[256];
-	text_printf(why, sizeof(why), "%s", member_of(serving, 0, "why"));
-	put(serving, "/app/other", AT_HOST("10.0.0.2"));
-	RUN_UNTIL(serving->agent.loop,
-		strcmp(member_of(serving, 0, "why"), why) != 0 && is_in_state(serving, 0, "held"));
-	char expected[1024];
-	text_printf(expected, sizeof(expected), "waiting>held(%s) held>held(%s) ", why,
-		member_of(serving, 0, "why"));
-	cr_expect_str_eq(history_of(serving, "output a"), expected);
-}
-
-SERVED(outputs, what_a_failed_command_printed_is_in_the_history,
-	OUTPUT("a", "on_change = /bin/sh -c 'echo out of paper; exit 3'\n"))
-{
-	fill(serving);
-	RUN_TO(0, "failed");
-	json_t *history = history_json(serving->agent.history, true);
-	const json_t *last = json_array_get(history, json_array_size(history) - 1);
-	cr_expect_str_eq(json_string_value(json_object_get(last, "subject")), "output a");
-	cr_expect_str_eq(json_string_value(json_object_get(last, "to")), "failed");
-	cr_expect_str_eq(json_string_value(json_object_get(last, "output")), "out of paper");
-	json_decref(history);
-	cr_expect(has_metric(serving, "berth_output_failures_total{output=\"a\"} 1"));
-	cr_expect(has_metric(serving, "berth_output_current{output=\"a\"} 0"));
-}
-
 /* ---- on_change over a restart ---- */
 
 SERVED(outputs, on_change_does_not_run_again_after_a_restart, OUTPUT("a", ON_CHANGE))
@@ -120,39 +90,6 @@ SERVED(outputs, what_it_ran_for_is_saved_at_once, OUTPUT("a", ON_CHANGE) OUTPUT(
 	RUN_TO(0, "current");
 	cr_expect(has(text_in(serving, "state/outputs"), "\"b\":"));
 	cr_expect_eq(logged(serving, "on_change runs once more"), 0);
-}
-
-SERVED(outputs, a_damaged_document_costs_a_run, OUTPUT("a", ON_CHANGE))
-{
-	fill(serving);
-	RUN_TO(0, "current");
-	serve_no_more(serving);
-	put_in(serving, "state/outputs", "?");
-	serve(serving);
-	cr_expect_eq(logged(serving, "on_change runs once more: "), 1);
-	RUN_TO(0, "current");
-	cr_expect_str_eq(text_in(serving, "runs"), "ran\nran\n");
-}
-
-SERVED(outputs, a_document_that_cannot_be_saved_is_reported, OUTPUT("a", ON_CHANGE))
-{
-	char command[SCRATCH_PATH + 32];
-	snprintf(command, sizeof(command), "rm -rf %s", in(serving, "state"));
-	cr_assert_eq(system(command), 0);
-	fill(serving);
-	RUN_UNTIL(serving->agent.loop, logged(serving, "on_change runs once more after a restart"));
-	cr_expect(is_in_state(serving, 0, "current"), "nothing waits for the disk");
-}
-
-PREPARED(outputs, without_a_state_directory_nothing_is_saved, OUTPUT("a", ON_CHANGE))
-{
-	put_in(serving, "state", "a file in its place");
-	serve(serving);
-	connect_registry(serving);
-	fill(serving);
-	RUN_TO(0, "current");
-	go_on(serving);
-	cr_expect_eq(logged(serving, "on_change runs once more after a restart"), 0);
 }
 
 /* ---- a reload ---- */
