@@ -26,6 +26,7 @@ enum {
 	READS_AT_ONCE = 16, /* then the agent has its turn */
 	REQUEST_BYTES = 512,
 	SIGNATURE_BYTES = 4096,
+	KNOWN_MAX = 4 * RUNTIME_CONTAINERS_MAX, /* ids, of those that wait for an inspection too */
 	ATTEMPTS = 3, /* at an inspection that gets no answer, or whose process changes */
 };
 
@@ -144,7 +145,10 @@ void engine_connected(struct engine *engine, enum runtime_kind kind, int fd_take
 
 void engine_look(struct engine *engine, const char *id)
 {
-	if (!json_object_get(engine->queue, id)) {
+	if (json_object_size(engine->queue) >= KNOWN_MAX) {
+		engine->list_is_due =
+			true; /* nobody has that many: the list says which there are */
+	} else if (!json_object_get(engine->queue, id)) {
 		json_object_set_new(engine->queue, id, memory_must(json_integer(0)));
 	}
 }
@@ -157,7 +161,8 @@ static void ask_next(struct engine *engine)
 		return;
 	}
 	void *first = json_object_iter(engine->queue);
-	if (engine->pidfd < 0 && engine->list_is_due && !(engine->list_has_failed && first)) {
+	bool wait = engine->list_has_failed || json_object_size(engine->queue) > KNOWN_MAX / 2;
+	if (engine->pidfd < 0 && engine->list_is_due && !(wait && first)) {
 		json_object_clear(engine->listed);
 		objects_restart(&engine->list);
 		engine->list_is_cut = false;
@@ -312,6 +317,9 @@ static void note_process(
 {
 	json_t *known = json_object_get(engine->known, engine->id);
 	const char *signature = json_string_value(json_array_get(known, SIGNATURE));
+	if (!known && json_object_size(engine->known) >= KNOWN_MAX) {
+		return; /* it is asked for again with each list */
+	}
 	json_object_set_new(engine->known, engine->id,
 		memory_must(json_pack("[s, I, s, s]", signature ? signature : "", process->pid,
 			process->started, facts_health(inspection))));
@@ -321,6 +329,14 @@ static void send_container(struct engine *engine, const json_t *inspection)
 {
 	wire_flush(engine->wire);
 	facts_write(engine->wire, inspection, engine->filter, engine->pidfd >= 0);
+	if (wire_written(engine->wire) > RUNTIME_REPORT_BYTES) {
+		wire_take_back(engine->wire);
+		drop_pidfd(engine);
+		facts_write_error(engine->wire, engine->id,
+			"its names and ports are longer than 128 KiB together");
+		wire_flush(engine->wire);
+		return;
+	}
 	if (engine->pidfd >= 0) {
 		wire_end_with(engine->wire, engine->pidfd);
 	} else {

@@ -85,7 +85,7 @@ bool bridge_facts_read(struct bridge_facts *ret_facts, struct wire_frame *frame)
 	read_ports(facts, frame);
 	read_networks(facts, frame);
 	read_labels(facts, frame);
-	return !frame->bad && *facts->id;
+	return !frame->bad && *facts->id && facts->frame_len <= RUNTIME_REPORT_BYTES;
 }
 
 static void free_pairs(struct config_name_value *pairs, size_t count)

@@ -235,8 +235,9 @@ static void read_check(const struct reading *reading, const char *name)
 			name);
 	} else if (!port) {
 		err_set(&err, BERTH_INVALID_RECORD, "check %s has no port", name);
-	} else if (path && *path != '/') {
-		err_set(&err, BERTH_INVALID_RECORD, "the path of check %s must begin with /", name);
+	} else if (path && !bridge_is_request_path(path)) {
+		err_set(&err, BERTH_INVALID_RECORD,
+			"the path of check %s must begin with / and have no spaces", name);
 	} else {
 		(void)find_place(reading, "check", name, port, &place, &err);
 	}

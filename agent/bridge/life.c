@@ -96,6 +96,19 @@ static time_t start_of(pid_t pid)
 		(time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
+/* As a whole: no part of another id is one. */
+static bool names_id(const char *groups, const char *id)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t len = strlen(id);
+	const char *at = len > 0 ? strstr(groups, id) : NULL;
+	while (at &&
+		((at > groups && strchr(digits, at[-1])) || (at[len] && strchr(digits, at[len])))) {
+		at = strstr(at + 1, id);
+	}
+	return at;
+}
+
 int bridge_life_verify(
 	pid_t *ret_pid, int pidfd, const char *id, const char *started, struct err *err)
 {
@@ -109,7 +122,7 @@ int bridge_life_verify(
 	}
 	text_printf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
 	read_file(path, text);
-	if (!strstr(text, id)) {
+	if (!names_id(text, id)) {
 		return err_set(err, BERTH_FAILED,
 			"process %d, which the runtime names, is in no control group of it: the "
 			"agent needs the pid namespace of the runtime",

@@ -123,9 +123,10 @@ static void read_check(const struct reading *reading, const struct bridge_place 
 	if (!http && !tcp) {
 		return;
 	}
-	if (http && *http != '/') {
+	if (http && !bridge_is_request_path(http)) {
 		bridge_services_problem(reading->services,
-			"check_http of port %u must be a path that begins with /", reading->port);
+			"check_http of port %u must be a path that begins with / and has no spaces",
+			reading->port);
 		return;
 	}
 	bridge_service_add_check(reading->service, http ? "http" : "tcp");

@@ -115,6 +115,11 @@ int bridge_service_set(struct bridge_service *service, enum config_section_kind 
 	if (!option) {
 		return err_set(err, BERTH_FAILED, "there is no such key");
 	}
+	if (section == CONFIG_COMPONENT &&
+		(strcmp(key, "attribute.docker:image") == 0 ||
+			strcmp(key, "attribute.yarn:hostname") == 0)) {
+		return err_set(err, BERTH_FAILED, "the agent sets it");
+	}
 	if (!*value) {
 		return err_set(err, BERTH_FAILED, "it is empty");
 	}
@@ -254,6 +259,16 @@ int bridge_services_find_place(struct bridge_place *ret_place, const struct brid
 void bridge_place_text(const struct bridge_place *place, char *out, size_t size)
 {
 	text_printf(out, size, is_ip6(place->host) ? "[%s]:%u" : "%s:%u", place->host, place->port);
+}
+
+bool bridge_is_request_path(const char *path)
+{
+	for (const char *at = path; *at; at++) {
+		if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f) {
+			return false;
+		}
+	}
+	return *path == '/';
 }
 
 void bridge_service_aim_check(

@@ -65,6 +65,16 @@ void wire_end(struct wire *wire)
 	}
 }
 
+size_t wire_written(const struct wire *wire)
+{
+	return wire->out.len - wire->begin;
+}
+
+void wire_take_back(struct wire *wire)
+{
+	wire->out.len = wire->begin;
+}
+
 bool wire_is_gone(const struct wire *wire)
 {
 	return wire->gone || wire->out.failed;

@@ -43,6 +43,9 @@ void wire_number(struct wire *wire, uint64_t number);
 void wire_bytes(struct wire *wire, const void *bytes, size_t len);
 void wire_text(struct wire *wire, const char *text);
 void wire_end(struct wire *wire);
+/* Bytes of the frame that has been begun; without it. */
+size_t wire_written(const struct wire *wire);
+void wire_take_back(struct wire *wire);
 
 /*
  * Sends all that was written to a socket that blocks, else as much as it takes. wire_waits(): some

@@ -123,8 +123,8 @@ class Documented(LifeTest):
         wait_until(lambda: not self.in_registry(path), "it is gone")
         figure(self, f"gone {seconds(time.monotonic() - began)} after `docker kill` had returned, "
             "as `berth` sees it")
-        self.assertIn("no such path", self.sh(look, (ABSENT,)))
-        self.assertEqual(self.sh(dig), "")
+        wait_until(lambda: "no such path" in self.sh(look, (0, ABSENT)), "so is its place")
+        wait_until(lambda: self.sh(dig) == "", "so is its name")
 
     def test_the_manual(self):
         self.start_host(block("docs/BRIDGE.md", "ini", "[runtime docker]"))

@@ -155,6 +155,25 @@ class DockerStops(Faults):
             "registered again")
 
 
+    def test_the_daemon_is_killed_without_live_restore(self):
+        """It ends what it finds, which has lived on without it."""
+        self.runtime.run("web", labels("web"))
+        self.runtime.run("again", labels("again"), host={"RestartPolicy": {"Name": "always"}})
+        self.await_in("web")
+        self.await_in("again")
+        witness, life = self.watch("web"), self.runtime.pid("again")
+        self.runtime.kill()
+        wait_until(lambda: self.host.get("/v1/bridge").json["runtimes"][0]["state"] == "away",
+            "the runtime is away")
+        self.assertEqual(len(witness.end()), 1)
+        self.runtime.start()
+        self.await_out("web")
+        wait_until(lambda: self.runtime.pid("again") not in (0, life), "it has another life")
+        self.await_in("again")
+        figure(self, "0 events while it is away; what it ends goes, what it starts again is "
+            "registered again")
+
+
 class Ports:
     """Published ports, and the container's own address, in a network of the test's own."""
 

@@ -38,9 +38,9 @@ class Counter:
 
 @needs("freezer")
 class Labels(GuestTest):
-    def host(self):
+    def host(self, **more):
         return super().host(**{"runtime fake": {"socket": self.runtime.path,
-            "address": "127.0.0.1"}})
+            "address": "127.0.0.1", **more}})
 
     def record_of(self, name):
         records = (self.part(name) or {"records": []})["records"]
@@ -58,6 +58,33 @@ class Labels(GuestTest):
         wait_until(lambda: self.record_of("busy")["state"] == "refused", "it is refused")
         self.assertEqual(self.record_of("busy")["why"], "a container has 16 checks at most")
         self.assertEqual((self.part("busy")["checks"], asked.count), ([], 0))
+
+    def test_a_path_that_is_a_request_of_its_own(self):
+        """Of Registrator's labels, too: what a check sends is one request, whatever is asked."""
+        asked = Counter(self)
+        path = "/ HTTP/1.1\r\nHost: x\r\n\r\nDELETE /all"
+        self.runtime.run("own", {**labels("own"), **asked.check("it", type="http", path=path)})
+        self.runtime.run("theirs", {"SERVICE_NAME": "theirs", "SERVICE_CHECK_HTTP": path},
+            lambda one: one.more.update({"HostConfig": {"NetworkMode": "bridge"},
+                "NetworkSettings": {"Networks": {}, "Ports": {
+                    "80/tcp": [{"HostIp": "0.0.0.0", "HostPort": str(asked.port)}]}}}))
+        self.host(labels="berth, registrator")
+        wait_until(lambda: self.record_of("own")["state"] == "refused", "it is refused")
+        self.assertEqual(self.record_of("own")["why"],
+            "the path of check it must begin with / and have no spaces")
+        wait_until(lambda: self.part("theirs") and self.part("theirs")["problems"], "that, too")
+        self.assertIn("has no spaces", self.part("theirs")["problems"][0])
+        self.assertEqual(asked.count, 0)
+
+    def test_the_image_of_another_one(self):
+        self.runtime.run("one", {**labels("one"), "berth.attribute.docker:image": "trusted",
+            "berth.attribute.yarn:hostname": "trusted", "berth.attribute.yarn:id": "trusted"})
+        self.host()
+        self.await_in("one")
+        record = self.record("one")
+        self.assertEqual((record["docker:image"], record["yarn:hostname"]), ("image", "inside"))
+        self.assertEqual(record["yarn:id"], self.part("one")["id"])
+        self.assertEqual(len(self.part("one")["problems"]), 3)
 
     def test_a_check_all_the_time(self):
         asked = Counter(self)

@@ -81,6 +81,7 @@ class ARuntime(GuestTest):
         wait_until(lambda: self.state_of("liar") == "no pid namespace", "it is not trusted")
         self.assertIn("control group", self.part("liar")["why"])
         self.assertFalse(self.record("liar"))
+        figure(self, "0 registered by the process of another container")
 
     def test_a_process_that_is_not_there_is_named(self):
         self.runtime.run("liar", labels("liar")).pid = 2 ** 22 - 3
@@ -109,6 +110,7 @@ class ARuntime(GuestTest):
         self.assertTrue(self.record("one"))
         self.runtime.run("two", labels("two"))
         self.await_in("two")
+        figure(self, "given up at 128 MiB: a living container's record stays, a new one comes")
 
     def test_labels_without_end(self):
         one = self.runtime.run("one", labels("one"))
@@ -124,6 +126,7 @@ class ARuntime(GuestTest):
         wait_until(lambda: self.part(one.id) and self.part(one.id)["state"] == "refused",
             "the other one is refused")
         self.assertIn("1 MiB", self.part(one.id)["why"])
+        figure(self, "given up at 1 MiB: that container is refused, another one is registered")
 
     def test_the_helper_ends_or_is_replaced(self):
         one = self.runtime.run("one", labels("one"))

@@ -176,6 +176,60 @@ class Daemon(GuestTest):
         self.assertEqual(len(witness.end()), 1)
         figure(self, "11 lies about one container: another one's record 0 events")
 
+    def test_it_names_more_containers_than_there_are(self):
+        """As events, each with an id of its own; it says of each that it is the one that lives."""
+        one = self.runtime.run("one", labels("one"))
+        self.host()
+        self.await_in("one")
+        self.stream()
+        witness, before = self.witness("/services/one"), self.helper()
+        text = "".join(json.dumps({"Type": "container", "Action": "start",
+            "Actor": {"ID": f"{number:064x}", "Attributes": {}}}) + "\n"
+            for number in range(1 << 20, (1 << 20) + amount(100000))).encode()
+        for stream in self.runtime.streams:
+            stream.sendall(f"{len(text):x}\r\n".encode() + text + b"\r\n")
+        self.runtime.run("two", labels("two"))
+        self.await_in("two")
+        self.assertEqual((self.helper(), len(witness.end())), (before, 1))
+        one.kill()
+        self.await_out("one")
+        figure(self, f"{amount(100000):,} ids in events: another one's record 0 events, a new one "
+            "is registered, berth-runtime is the same process")
+
+    def test_its_words_have_no_end(self):
+        """Less than 1 MiB each, so that they are read."""
+        self.runtime.run("one", labels("one"))
+        self.host()
+        self.await_in("one")
+        pid, before = self.agent_of_host.process.pid, self.helper()
+        before_kb = private_kb(pid)
+        for number in range(amount(100)):
+            self.runtime.run(f"liar{number}", labels(f"liar{number}"), lambda liar:
+                liar.more.update({"Config": {"Image": "x" * 500000, "Labels": liar.labels}}))
+        self.runtime.run("two", labels("two"))
+        self.await_in("two")
+        liar = next(iter(self.runtime.containers.values())).id
+        wait_until(lambda: sum(part["state"] == "refused" for part in
+            self.agent_of_host.get("/v1/bridge").json["containers"]) == amount(100),
+            f"they are refused: {liar}")
+        self.assertEqual(self.helper(), before)
+        figure(self, f"{amount(100)} containers with an image's name of 500 KB: refused; the "
+            f"agent's memory grows by {(private_kb(pid) - before_kb) / 1024:.1f} MiB")
+
+    def test_an_id_is_part_of_another_one(self):
+        """It names the process of another container, whose id has its own in it."""
+        one = self.runtime.run("one", labels("one"))
+        liar = self.runtime.add("liar", labels("liar"))
+        del self.runtime.containers[liar.id]
+        self.addCleanup(liar.end)
+        liar.id, liar.pid = one.id[-8:], one.pid
+        self.runtime.containers[liar.id] = liar
+        self.host()
+        self.await_in("one")
+        wait_until(lambda: self.state_of("liar") == "no pid namespace", "it is not trusted")
+        self.assertFalse(self.record("liar"))
+        del self.runtime.containers[liar.id]
+
     def test_events_are_lost(self):
         """A stream that begins anew has a list behind it."""
         one = self.runtime.run("one", labels("one"))
