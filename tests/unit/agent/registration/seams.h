@@ -1,5 +1,5 @@
 /*
- * Where the registration meets other folders: the calls of REGISTRATION_WRAPPED in Makefile.in come
+ * Where the registration meets other folders: the calls of REGISTRATION_WRAPPED in tests.mk come
  * here. A registry that is opened is one in memory. `seams.told` notes the calls of the API, of the
  * cache, of the shared map, and of a bridge that is NEIGHBOUR.
  */
