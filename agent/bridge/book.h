@@ -1,14 +1,17 @@
 /*
- * Which container of this host has which path of the registry.
+ * The book: which container of this host has which path of the registry, on the disk.
  *
  * All records of a host's containers are nodes of one session, so the registry cannot say whose
- * node one is: this book does. A path is entered, and on the disk, before its node is made; after a
- * kill of the agent its successor finds there which nodes of the session belong to whom. A path
- * that never had a node is not in it.
+ * node one is: this book does. A path is on the disk before its node is made; after a kill of the
+ * agent its successor finds there which nodes of the session belong to whom. A path that never had
+ * a node is not in it.
  *
  * The parents that were made for these nodes outlast the session: the book has them, too, and the
  * disk does a moment later. So it is with the first processes of a runtime's containers: after a
  * restart the kernel says of each whether it lives, even if the runtime says nothing.
+ *
+ * All of that is what the bridge's other parts know; the book has them write it down, and counts
+ * the changes to tell which of them the disk has.
  */
 #ifndef AGENT_BRIDGE_BOOK_H
 #define AGENT_BRIDGE_BOOK_H
@@ -22,14 +25,16 @@
 
 struct bridge_book;
 
+/* The change that a book begins with, which the disk has. */
+enum { BRIDGE_BOOK_INHERITED = 1 };
+
 /*
- * A book that is kept in the state directory (borrowed), with the paths that a predecessor has left
- * there, or NULL, and the rest of what it has `left`: that is on the disk, and stays there whole
- * until something changes. `on_saved` comes from the loop: a path that was not on the disk may be
- * there now.
+ * A book that is kept in the state directory (borrowed). The book of a predecessor is on the disk,
+ * and stays there whole until something changes. `on_saved` comes from the loop: a change
+ * that was not on the disk may be there now.
  */
 struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
-	const json_t *paths, const json_t *left, void (*on_saved)(void *context), void *context);
+	void (*on_saved)(void *context), void *context);
 /* The file on the disk stays. Accepts NULL. */
 void bridge_book_destroy(struct bridge_book *book);
 
@@ -39,28 +44,22 @@ void bridge_book_destroy(struct bridge_book *book);
  */
 json_t *bridge_book_load(const struct state_dir *state);
 
-/* The container that has the path; NULL: none. Borrowed until the entry goes. */
-const char *bridge_book_find(const struct bridge_book *book, const char *path);
-void bridge_book_enter(struct bridge_book *book, const char *path, const char *container);
-void bridge_book_remove(struct bridge_book *book, const char *path);
-/*
- * Whether the disk knows the path's entry. If not, a save is under way, and on_saved follows; a
- * disk that takes longer than some seconds, or that fails, is not waited for.
- */
-bool bridge_book_is_saved(struct bridge_book *book, const char *path);
+/* From now on `on_save` fills such a document, whose objects are there, when the book is saved. */
+void bridge_book_open(
+	struct bridge_book *book, void (*on_save)(void *context, json_t *document), void *context);
+/* Unsaved changes are described now: `on_save` is not called any more. */
+void bridge_book_close(struct bridge_book *book);
 
-/* Path -> [container, node_id]. Borrowed. */
-json_t *bridge_book_parents(const struct bridge_book *book);
-void bridge_book_enter_parent(
-	struct bridge_book *book, const char *path, const char *container, uint64_t node_id);
+/* A path has come or gone: it is saved at once, or behind the save under way. Its number. */
+uint64_t bridge_book_change(struct bridge_book *book);
+/*
+ * Whether the disk knows of the change. If not, a save is under way, and on_saved follows; a disk
+ * that takes longer than some seconds, or that fails, is not waited for.
+ */
+bool bridge_book_is_saved(struct bridge_book *book, uint64_t change);
+/* Parents or processes have changed: it is saved a moment later. */
+void bridge_book_change_later(struct bridge_book *book);
 /* Saves at once what is to be saved a moment later. */
 void bridge_book_settle(struct bridge_book *book);
-void bridge_book_remove_parent(struct bridge_book *book, const char *path);
-
-/* Container -> what tells its first process from others (life.h). Borrowed. */
-const json_t *bridge_book_processes(const struct bridge_book *book);
-/* `process` "": none. */
-void bridge_book_enter_process(
-	struct bridge_book *book, const char *container, const char *process);
 
 #endif

@@ -572,6 +572,7 @@ static int begin_runtime(
 		.loop = bridge->environment.loop,
 		.publish = bridge->publish,
 		.book = bridge->environment.book,
+		.processes = json_object_get(bridge->environment.left, "processes"),
 		.scheduler = bridge->environment.scheduler,
 		.on_change = on_guest_change,
 		.context = bridge,
@@ -586,24 +587,6 @@ static int begin_runtime(
 	return 0;
 }
 
-/* Those of runtimes that are not configured any more. */
-static void forget_processes(const struct bridge *bridge)
-{
-	const char *key;
-	json_t *process;
-	void *next;
-	json_t *processes = (json_t *)(uintptr_t)bridge_book_processes(bridge->environment.book);
-	json_object_foreach_safe (processes, next, key, process) {
-		bool owned = false;
-		for (size_t i = 0; i < bridge->runtime_count; i++) {
-			owned = owned || bridge_runtime_owns(bridge->runtimes[i], key);
-		}
-		if (!owned) {
-			bridge_book_enter_process(bridge->environment.book, key, "");
-		}
-	}
-}
-
 static int begin(struct bridge *bridge, struct err *err)
 {
 	for (size_t i = 0; i < bridge->config->runtime_count; i++) {
@@ -611,7 +594,6 @@ static int begin(struct bridge *bridge, struct err *err)
 			return err->code;
 		}
 	}
-	forget_processes(bridge);
 	if (*bridge->config->bridge.containers) {
 		int code = begin_directories(bridge, err);
 		compare_runtimes(bridge);
@@ -651,6 +633,24 @@ static void arrange_runtimes(struct bridge *bridge)
 	}
 }
 
+static void describe(void *context, json_t *document)
+{
+	const struct bridge *bridge = context;
+	json_t *processes = json_object_get(document, "processes");
+	bridge_publish_describe(bridge->publish, json_object_get(document, "paths"),
+		json_object_get(document, "parents"));
+	for (size_t i = 0; i < bridge->runtime_count; i++) {
+		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
+			const struct bridge_guest *guest = bridge_runtime_guest(
+				bridge->runtimes[i], j);
+			if (bridge_guest_process(guest)) {
+				json_object_set_new(processes, bridge_guest_key(guest),
+					allocated(json_string(bridge_guest_process(guest))));
+			}
+		}
+	}
+}
+
 int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *environment,
 	const struct config *config, struct err *err)
 {
@@ -663,6 +663,7 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		.drains = environment->drains,
 		.update_interval_ms = config->registry.update_interval_ms,
 		.inherited = environment->inherited,
+		.parents = json_object_get(environment->left, "parents"),
 		.session_is_saved = session_is_saved,
 		.is_taken = is_taken,
 		.on_event = on_event_of_container,
@@ -675,11 +676,13 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 	bridge->containers = allocate_zeroed(MOST_CONTAINERS, sizeof(struct bridge_container *));
 	timer_init(&bridge->due, environment->loop, "containers", on_timer, bridge);
 	bridge->publish = bridge_publish_create(&publish);
+	bridge_book_open(environment->book, describe, bridge);
 	if (begin(bridge, err)) {
 		bridge_destroy(bridge);
 		return err->code;
 	}
 	bridge->environment.inherited = NULL;
+	bridge->environment.left = NULL;
 	bridge->environment.sockets = NULL;
 	bridge->environment.socket_count = 0;
 	bridge->environment.owners = NULL;
@@ -695,6 +698,7 @@ void bridge_destroy(struct bridge *bridge)
 	if (!bridge) {
 		return;
 	}
+	bridge_book_close(bridge->environment.book);
 	timer_stop(&bridge->due);
 	while (bridge->count > 0) {
 		bridge_container_destroy(bridge->containers[--bridge->count], false);

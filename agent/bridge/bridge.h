@@ -46,7 +46,8 @@ struct bridge_environment {
 	struct bridge_book *book;
 	const struct holder *holder; /* as bridge_publish_environment */
 	struct http *http;           /* that serves the containers' sockets */
-	const json_t *inherited;     /* bridge_book_load() in a resumed session; else NULL */
+	const json_t *left;          /* bridge_book_load() */
+	const json_t *inherited;     /* its paths in a resumed session; else NULL */
 	const struct drains *drains; /* by SOURCE/NAME */
 	struct check_scheduler *scheduler;
 	/* those of a predecessor; the ones that are taken get fd = -1 */

@@ -61,24 +61,6 @@ bool bridge_claim_set_state(
 	return news;
 }
 
-void bridge_claim_take(struct bridge_claim *claim, const struct bridge_version *version,
-	const char *data, size_t len, const struct err *mistake)
-{
-	char *text = data && !(mistake && mistake->code) ? allocate_bytes(data, len) : NULL;
-	claim->version = *version;
-	free(claim->mistake);
-	claim->mistake = NULL;
-	if (mistake && mistake->code) {
-		claim->mistake = allocate_zeroed(1, sizeof(*claim->mistake));
-		*claim->mistake = *mistake;
-	}
-	bool same = text && claim->data && claim->len == len && memcmp(claim->data, text, len) == 0;
-	claim->changed = claim->changed || !same;
-	free(claim->data);
-	claim->data = text;
-	claim->len = text ? len : 0;
-}
-
 /* ---- the owner ---- */
 
 /* Of an open file of a stranger's: without asking a server that a file system may have. */

@@ -53,23 +53,24 @@ struct bridge_claim {
 	char *path;
 	struct list link;
 	enum bridge_claim_state state;
-	char *why;    /* NULL: "" */
-	double since; /* wall clock */
-	struct bridge_version version;
-	/* The record as it is to be announced; NULL: it cannot be, for `mistake`. */
-	char *data;
-	size_t len;
-	struct err *mistake; /* NULL: none */
-	bool unread;         /* it was over a limit, and not read */
-	bool changed;        /* since it was announced */
 	enum bridge_hold hold;
-	char *hold_why;        /* NULL: "" */
-	int64_t dead_since_ms; /* 0: its owner lives */
-	int owner_fd; /* of the file whose lock is its life; -1: the looker has not given it */
-	uint64_t owner_inode;
-	pid_t owner_pid;        /* 0: the agent does not see it */
-	uint8_t owner_readings; /* that lacked its process, see holders.h */
+	char *why;      /* of the state; NULL: "" */
+	char *hold_why; /* NULL: "" */
+	double since;   /* of the state; wall clock */
+	struct bridge_version version;
+	bool good;    /* it can be announced; else there is a mistake, or it has not been read */
+	bool unread;  /* it was over a limit, and not read */
+	bool changed; /* since it was announced */
 	bool frozen;
+	uint8_t owner_readings; /* that lacked its process, see holders.h */
+	size_t len;             /* of the record as the container has it */
+	/* As it is to be announced, with our mark; NULL while the announcement has it. */
+	char *data;
+	struct err *mistake;   /* NULL: none */
+	int64_t dead_since_ms; /* 0: its owner lives */
+	int owner_fd;    /* of the file whose lock is its life; -1: the looker has not given it */
+	pid_t owner_pid; /* 0: the agent does not see it */
+	uint64_t owner_inode;
 	char *group; /* that is frozen */
 };
 
@@ -79,13 +80,6 @@ const char *bridge_claim_state_name(enum bridge_claim_state state);
 /* True when the state or its reason is another one than before. */
 bool bridge_claim_set_state(
 	struct bridge_claim *claim, enum bridge_claim_state state, const char *why);
-/*
- * Takes over what the looker has read: the record as it is to be announced, or an error for which
- * there is none; neither when it was not read.
- */
-void bridge_claim_take(struct bridge_claim *claim, const struct bridge_version *version,
-	const char *data, size_t len, const struct err *mistake);
-
 /* Takes the file of the owner, if it is what it should be. */
 void bridge_claim_take_owner(
 	struct bridge_claim *claim, int fd_take, uint64_t device, uint64_t inode);

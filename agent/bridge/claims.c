@@ -1,5 +1,6 @@
 #include "agent/bridge/claims.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
@@ -64,6 +65,40 @@ struct bridge_claim *bridge_claims_add(struct bridge_claims *claims, const char 
 	return claim;
 }
 
+/* The record that is announced for it; NULL: none. */
+static const char *announced(const struct bridge_claims *claims, const struct bridge_claim *claim)
+{
+	const struct announce *announce = bridge_publish_find(
+		claims->publish, claim->path, claims->account->container);
+	return announce ? announce_text(announce) : NULL;
+}
+
+void bridge_claims_take(struct bridge_claims *claims, struct bridge_claim *claim,
+	const struct bridge_version *version, const char *data, size_t len,
+	const struct err *mistake)
+{
+	bool spoilt = mistake && mistake->code;
+	const char *before = !claim->good ? NULL
+		: claim->data             ? claim->data
+					  : announced(claims, claim);
+	char *text = data && !spoilt ? bridge_publish_mark(claims->publish, claim->path, data, len)
+				     : NULL;
+	claim->version = *version;
+	free(claim->mistake);
+	claim->mistake = spoilt
+		? (struct err *)allocate_bytes((const char *)mistake, sizeof(*mistake))
+		: NULL;
+	claim->good = text;
+	claim->len = text ? len : 0;
+	if (text && before && strcmp(text, before) == 0) {
+		free(text);
+		return;
+	}
+	claim->changed = true;
+	free(claim->data);
+	claim->data = text;
+}
+
 void bridge_claims_release(
 	struct bridge_claims *claims, const struct bridge_claim *claim, const char *why)
 {
@@ -99,6 +134,10 @@ void bridge_claims_refuse(struct bridge_claims *claims, struct bridge_claim *cla
 	const char *from = claim->state == BRIDGE_CLAIM_NEW ? "absent"
 		: claim->state == BRIDGE_CLAIM_HELD         ? "registered"
 							    : bridge_claim_state_name(claim->state);
+	const char *text = claim->good && !claim->data ? announced(claims, claim) : NULL;
+	if (text) {
+		claim->data = allocate_text(text);
+	}
 	bridge_claims_release(claims, claim, why);
 	claim->changed = true; /* if it is accepted one day */
 	if (bridge_claim_set_state(claim, state, why)) {
@@ -137,11 +176,11 @@ static int judge(const struct bridge_claims *claims, const struct bridge_claim *
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
 			"`allow` of [container %s] does not have the path", policy->glob);
 	}
-	if (!claim->data && claim->unread) {
+	if (!claim->good && claim->unread) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED, "%s of [container %s]",
 			claim->mistake ? claim->mistake->msg : "", policy->glob);
 	}
-	if (!claim->data) {
+	if (!claim->good) {
 		/* Of a file the name of the error, too; of labels the sentence says it all. */
 		bool named = claim->mistake->code != BERTH_FAILED;
 		return err_set(err, claim->mistake->code, "%s%s%s",
@@ -192,6 +231,8 @@ static void publish(struct bridge_claims *claims, struct bridge_claim *claim, in
 		be_refused(claims, claim, &err);
 		return;
 	}
+	free(claim->data);
+	claim->data = NULL;
 	claims->tokens -= free_of_charge ? 0 : 1;
 	claim->changed = false;
 	(void)bridge_claim_set_state(claim, BRIDGE_CLAIM_HELD, "");
@@ -202,7 +243,7 @@ static void decide(
 {
 	struct err err = ERR_INIT;
 	const struct drain *drain = bridge_claims_drain(claims);
-	if (!claim->data && !claim->mistake && bridge_policy_allows(claims->policy, claim->path)) {
+	if (!claim->good && !claim->mistake && bridge_policy_allows(claims->policy, claim->path)) {
 		return; /* it has not been read yet */
 	}
 	if (judge(claims, claim, sums, &err)) {
@@ -226,7 +267,7 @@ static void decide(
 	} else if (claim->hold == BRIDGE_HOLD_AS_IT_IS && claim->state != BRIDGE_CLAIM_HELD) {
 		(void)bridge_claim_set_state(
 			claim, BRIDGE_CLAIM_WITHHELD, kept_text(claim->hold_why));
-	} else if (claim->changed && claim->state != BRIDGE_CLAIM_LINGERING) {
+	} else if (claim->changed && claim->data && claim->state != BRIDGE_CLAIM_LINGERING) {
 		publish(claims, claim, now_ms);
 	}
 }

@@ -41,6 +41,13 @@ void bridge_claims_set_policy(struct bridge_claims *claims, const struct config_
 struct bridge_claim *bridge_claims_find(const struct bridge_claims *claims, const char *path);
 /* A new one, or the one that is there; NULL: there are too many. */
 struct bridge_claim *bridge_claims_add(struct bridge_claims *claims, const char *path);
+/*
+ * Takes over what its source has read: the record as it is to be announced, or an error for which
+ * there is none; neither when it was not read.
+ */
+void bridge_claims_take(struct bridge_claims *claims, struct bridge_claim *claim,
+	const struct bridge_version *version, const char *data, size_t len,
+	const struct err *mistake);
 /* Its record is taken out. */
 void bridge_claims_release(
 	struct bridge_claims *claims, const struct bridge_claim *claim, const char *why);

@@ -376,7 +376,7 @@ static void ask_about(const struct bridge_container *container, struct wire *wir
 		wire_number(wire, claim->version.modified_ns);
 		wire_number(wire, claim->version.changed_ns);
 		wire_number(wire, claim->owner_inode);
-		wire_number(wire, claim->data != NULL);
+		wire_number(wire, claim->good);
 	}
 }
 
@@ -453,9 +453,10 @@ static void take_record(struct bridge_container *container, struct wire_frame *f
 		err_set(&mistake, code, "%s", text);
 	}
 	if (flags & LOOKER_UNREAD) {
-		bridge_claim_take(claim, &(struct bridge_version){ 0 }, NULL, 0, &mistake);
+		bridge_claims_take(&container->claims, claim, &(struct bridge_version){ 0 }, NULL,
+			0, &mistake);
 	} else if (flags & LOOKER_READ) {
-		bridge_claim_take(claim, &version, text, len, &mistake);
+		bridge_claims_take(&container->claims, claim, &version, text, len, &mistake);
 	}
 	judge_owner(container, claim, owners[kind], clock_monotonic_ms());
 }

@@ -40,18 +40,18 @@ struct bridge_guest {
 	char *error;     /* why the runtime's word cannot be used now; NULL: it can */
 	char **problems; /* of its labels, which the log has */
 	size_t problem_count;
-	bool ignored; /* a label says so */
 	struct list guards;
 
 	enum life life;
+	bool ignored;  /* a label says so */
+	bool stopping; /* it has an order to */
+	bool doubted;  /* the runtime is to be asked about it */
 	char *why_unverified;
 	ev_io end; /* of its first process: the pidfd, or -1 */
 	pid_t pid;
 	pid_t said_pid; /* the runtime's word for it, in its own namespace */
 	char *started;
-	bool in_book;  /* its process is */
-	bool stopping; /* it has an order to */
-	bool doubted;  /* the runtime is to be asked about it */
+	char *process; /* for the book (life.h); NULL: nothing */
 	unsigned denials;
 	int64_t patience_at_ms; /* with an order to stop, or a denial; 0: with nothing */
 
@@ -338,7 +338,7 @@ static void enter_process(struct bridge_guest *guest)
 {
 	bool matters = guest->life == ALIVE && guest->claims.count > 0;
 	char process[BRIDGE_LIFE_BYTES] = "";
-	if (guest->life == UNKNOWN || (matters && guest->in_book)) {
+	if (guest->life == UNKNOWN || (matters && guest->process)) {
 		return; /* a predecessor's entry stays */
 	}
 	if (matters) {
@@ -347,8 +347,10 @@ static void enter_process(struct bridge_guest *guest)
 			return; /* on_end() follows */
 		}
 	}
-	guest->in_book = matters;
-	bridge_book_enter_process(guest->environment->book, bridge_guest_key(guest), process);
+	if (strcmp(kept_text(guest->process), process) != 0) {
+		allocate_kept(&guest->process, process);
+		bridge_book_change_later(guest->environment->book);
+	}
 }
 
 static void watch_end(struct bridge_guest *guest, int pidfd_take)
@@ -414,7 +416,8 @@ static void take_process(
 	}
 	guest->life = ALIVE;
 	guest->stopping = false;
-	guest->in_book = false;
+	allocate_kept(&guest->process, "");
+	bridge_book_change_later(guest->environment->book);
 	guest->patience_at_ms = 0;
 	guest->pid = pid;
 	guest->said_pid = facts->pid;
@@ -426,6 +429,7 @@ static void take_process(
 void bridge_guest_expect(struct bridge_guest *guest, const char *process)
 {
 	int pidfd;
+	allocate_kept(&guest->process, process);
 	switch (bridge_life_find(process, &pidfd)) {
 	case BRIDGE_LIFE_UNKNOWN:
 		break;
@@ -532,8 +536,9 @@ static void review(struct bridge_guest *guest, const struct bridge_facts *facts)
 		struct bridge_claim *claim = bridge_claims_add(
 			&guest->claims, service->config->components[0].path);
 		if (claim) {
-			bridge_claim_take(claim, &(struct bridge_version){ .inode = 1 },
-				service->data, service->len, service->mistake);
+			bridge_claims_take(&guest->claims, claim,
+				&(struct bridge_version){ .inode = 1 }, service->data, service->len,
+				service->mistake);
 		}
 	}
 	enter_process(guest);
@@ -610,8 +615,8 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 		bridge_claims_release(
 			&guest->claims, LIST_ITEM(at, struct bridge_claim, link), why);
 	}
-	if (why) {
-		bridge_book_enter_process(guest->environment->book, bridge_guest_key(guest), "");
+	if (why && guest->process) {
+		bridge_book_change_later(guest->environment->book);
 	}
 	close_pidfd(guest);
 	end_guards(&guest->guards);
@@ -619,6 +624,7 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 	free_problems(guest);
 	free(guest->why_unverified);
 	free(guest->started);
+	free(guest->process);
 	free(guest->report);
 	free(guest->health);
 	free(guest->error);
@@ -732,6 +738,11 @@ json_t *bridge_guest_json(const struct bridge_guest *guest)
 		guest->claims.more > 0, "unbounded", false, "unsafe", false);
 	bridge_facts_finish(&facts);
 	return json;
+}
+
+const char *bridge_guest_process(const struct bridge_guest *guest)
+{
+	return guest->process;
 }
 
 void bridge_guest_count(const struct bridge_guest *guest, size_t *counts)

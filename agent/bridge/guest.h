@@ -57,6 +57,8 @@ void bridge_guest_reconfigure(struct bridge_guest *guest);
  * something of it, the kernel's word counts.
  */
 void bridge_guest_expect(struct bridge_guest *guest, const char *process);
+/* For the book; NULL: nothing. */
+const char *bridge_guest_process(const struct bridge_guest *guest);
 /* The runtime says so of it. Takes the descriptor (-1: none). */
 void bridge_guest_take(
 	struct bridge_guest *guest, const struct bridge_facts *facts, int pidfd_take);

@@ -77,8 +77,8 @@ static void forget(struct parent *parent)
 	struct bridge_parents *parents = parent->parents;
 	char path[LIMIT_PATH_BYTES + 1];
 	strcpy(path, parent->path);
-	bridge_book_remove_parent(parents->book, path);
 	free_parent(parent);
+	bridge_book_change_later(parents->book);
 	bridge_parents_left(parents, path);
 }
 
@@ -191,7 +191,7 @@ void bridge_parents_proceed(struct bridge_parents *parents)
 /* ---- life ---- */
 
 struct bridge_parents *bridge_parents_create(struct ev_loop *loop, struct registry *registry,
-	struct bridge_book *book, struct bridge_accounts *accounts,
+	struct bridge_book *book, const json_t *left, struct bridge_accounts *accounts,
 	void (*on_change)(void *context), void *context)
 {
 	struct bridge_parents *parents = allocate_zeroed(1, sizeof(*parents));
@@ -204,7 +204,7 @@ struct bridge_parents *bridge_parents_create(struct ev_loop *loop, struct regist
 	parents->context = context;
 	list_init(&parents->due);
 	timer_init(&parents->again, loop, "parents of records", on_again, parents);
-	json_object_foreach (bridge_book_parents(book), path, made) {
+	json_object_foreach ((json_t *)(uintptr_t)left, path, made) {
 		const char *container;
 		json_int_t node_id;
 		if (json_unpack(made, "[s, I]", &container, &node_id) == 0) {
@@ -237,9 +237,9 @@ void bridge_parents_made(
 	if (parent) {
 		parent->node_id = node_id;
 	} else {
-		parent = add(parents, container, path, node_id);
+		(void)add(parents, container, path, node_id);
 	}
-	bridge_book_enter_parent(parents->book, path, parent->account->container, parent->node_id);
+	bridge_book_change_later(parents->book);
 }
 
 void bridge_parents_add(const struct bridge_account *account, json_t *paths)
@@ -248,6 +248,17 @@ void bridge_parents_add(const struct bridge_account *account, json_t *paths)
 		at = at->next) {
 		json_object_set_new(
 			paths, LIST_ITEM(at, struct parent, link)->path, allocated(json_true()));
+	}
+}
+
+void bridge_parents_describe(const struct bridge_account *account, json_t *document)
+{
+	for (const struct list *at = account->parents.next; at != &account->parents;
+		at = at->next) {
+		const struct parent *parent = LIST_ITEM(at, struct parent, link);
+		json_object_set_new(document, parent->path,
+			allocated(json_pack(
+				"[s, I]", account->container, (json_int_t)parent->node_id)));
 	}
 }
 

@@ -25,9 +25,12 @@
 
 struct bridge_parents;
 
-/* All borrowed. Those that the book has are due at once. `on_change`: one has gone, or stays. */
+/*
+ * All borrowed. Those that a predecessor has `left` (path -> [container, node_id], or NULL) are due
+ * at once. `on_change`: one has gone, or stays.
+ */
 struct bridge_parents *bridge_parents_create(struct ev_loop *loop, struct registry *registry,
-	struct bridge_book *book, struct bridge_accounts *accounts,
+	struct bridge_book *book, const json_t *left, struct bridge_accounts *accounts,
 	void (*on_change)(void *context), void *context);
 /* The nodes stay. Accepts NULL. */
 void bridge_parents_destroy(struct bridge_parents *parents);
@@ -42,6 +45,8 @@ void bridge_parents_proceed(struct bridge_parents *parents);
 
 /* Adds the paths that the container has made to an object, as its keys. */
 void bridge_parents_add(const struct bridge_account *account, json_t *paths);
+/* For the book: those of the container. */
+void bridge_parents_describe(const struct bridge_account *account, json_t *document);
 /* Some of the container's may go yet. */
 bool bridge_parents_are_due(const struct bridge_account *account);
 

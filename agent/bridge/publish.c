@@ -26,6 +26,7 @@ struct post {
 	struct bridge_publish *publish;
 	struct bridge_account *account;
 	enum post_state state;
+	uint64_t entered;     /* the book's change; 0: it is not in the book */
 	size_t bytes;         /* of the record */
 	const char *reported; /* the state that people know of */
 	struct announce *announce;
@@ -71,6 +72,15 @@ static void report(struct post *post, const char *word, const char *why)
 	bridge_accounts_report(&post->publish->accounts, post->account, &event);
 }
 
+/* A change, once the post says that it is in the book. */
+static void enter(struct post *post)
+{
+	if (post->entered == 0) {
+		post->entered = UINT64_MAX;
+		post->entered = bridge_book_change(post->publish->environment.book);
+	}
+}
+
 static void on_state(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
 {
@@ -79,8 +89,7 @@ static void on_state(
 	(void)from;
 	if (announce_state_is_in(to)) {
 		/* A predecessor whose book was lost may have written it. */
-		bridge_book_enter(
-			post->publish->environment.book, post->path, post->account->container);
+		enter(post);
 	}
 	/* A record that never came does not go. */
 	bool never = word && to == ANNOUNCE_WITHDRAWN && strcmp(post->reported, "absent") == 0;
@@ -95,8 +104,8 @@ static bool on_write(void *context)
 {
 	struct post *post = context;
 	const struct bridge_publish_environment *environment = &post->publish->environment;
-	bridge_book_enter(environment->book, post->path, post->account->container);
-	return bridge_book_is_saved(environment->book, post->path) &&
+	enter(post);
+	return bridge_book_is_saved(environment->book, post->entered) &&
 		environment->session_is_saved(environment->context);
 }
 
@@ -114,6 +123,7 @@ static struct post *add(struct bridge_publish *publish, enum post_state state, c
 	post->account = bridge_accounts_refer(&publish->accounts, container);
 	post->account->post_count++;
 	post->state = state;
+	post->entered = state == POST_INHERITED ? BRIDGE_BOOK_INHERITED : 0;
 	post->reported = state == POST_INHERITED ? "registered" : "absent";
 	list_append(&publish->posts, &post->link);
 	list_append(&post->account->posts, &post->own);
@@ -166,9 +176,12 @@ static void free_post(struct post *post)
 static void end_post(struct post *post)
 {
 	const struct bridge_publish *publish = post->publish;
-	bridge_book_remove(publish->environment.book, post->path);
+	bool entered = post->entered != 0;
 	bridge_parents_left(publish->parents, post->path);
 	free_post(post);
+	if (entered) {
+		(void)bridge_book_change(publish->environment.book);
+	}
 	publish->environment.on_change(publish->environment.context);
 }
 
@@ -181,7 +194,7 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 	list_init(&publish->posts);
 	bridge_accounts_init(&publish->accounts, environment->on_event, environment->context);
 	publish->parents = bridge_parents_create(environment->loop, environment->registry,
-		environment->book, &publish->accounts, environment->on_change,
+		environment->book, environment->parents, &publish->accounts, environment->on_change,
 		environment->context);
 	const char *path;
 	json_t *container;
@@ -191,6 +204,7 @@ struct bridge_publish *bridge_publish_create(const struct bridge_publish_environ
 		}
 	}
 	publish->environment.inherited = NULL;
+	publish->environment.parents = NULL;
 	return publish;
 }
 
@@ -205,6 +219,21 @@ void bridge_publish_destroy(struct bridge_publish *publish)
 	}
 	bridge_parents_destroy(publish->parents);
 	free(publish);
+}
+
+void bridge_publish_describe(const struct bridge_publish *publish, json_t *paths, json_t *parents)
+{
+	const struct list *all = &publish->accounts.all;
+	for (const struct list *at = publish->posts.next; at != &publish->posts; at = at->next) {
+		const struct post *post = LIST_ITEM(at, struct post, link);
+		if (post->entered != 0) {
+			json_object_set_new(paths, post->path,
+				allocated(json_string(post->account->container)));
+		}
+	}
+	for (const struct list *at = all->next; at != all; at = at->next) {
+		bridge_parents_describe(LIST_ITEM(at, struct bridge_account, link), parents);
+	}
 }
 
 /* ---- claims ---- */
@@ -263,12 +292,8 @@ static int find_room(const struct bridge_account *account, const struct config_c
 		     : 0;
 }
 
-/*
- * The record with our mark: that of the key which the container has shown, else that of a key of
- * our own. A mark that the container has copied from a record does not count. NULL: it stays.
- */
-static char *mark_record(const struct holder *holder, const char *path, const char *data,
-	size_t len, size_t *ret_len)
+char *bridge_publish_mark(
+	const struct bridge_publish *publish, const char *path, const char *data, size_t len)
 {
 	struct record *record = NULL;
 	struct err unused = ERR_INIT;
@@ -276,26 +301,26 @@ static char *mark_record(const struct holder *holder, const char *path, const ch
 	char mark[HOLDER_MARK_SIZE];
 	char *text = NULL;
 	if (allocated_code(record_decode(&record, data, len, &unused))) {
-		return NULL;
+		return allocate_bytes(data, len);
 	}
 	const char *shown = json_string_value(record_attribute(record, HOLDER_KEY));
 	holder_mark(shown ? shown : "", mark);
 	if (!*mark) {
-		holder_key(holder, path, key);
+		holder_key(publish->environment.holder, path, key);
 		holder_mark(key, mark);
 	}
 	if (allocated_code(record_set_attribute_take(record, HOLDER_KEY, json_null())) ||
 		allocated_code(record_set_attribute_take(
 			record, HOLDER_MARK, *mark ? json_string(mark) : json_null())) ||
-		allocated_code(record_encode(record, &text, ret_len, &unused))) {
-		text = NULL;
+		allocated_code(record_encode(record, &text, &len, &unused))) {
+		text = allocate_bytes(data, len);
 	}
 	record_free(record);
 	return text;
 }
 
 int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
-	const char *path, const char *container, const char *data, size_t len, struct err *err)
+	const char *path, const char *container, const char *text, size_t bytes, struct err *err)
 {
 	const struct bridge_publish_environment *environment = &publish->environment;
 	const struct bridge_account *account = bridge_accounts_find(&publish->accounts, container);
@@ -310,25 +335,22 @@ int bridge_publish_claim(struct bridge_publish *publish, const struct config_con
 			"another container of this host %s %s",
 			post->state == POST_LEAVING ? "is leaving" : "has", path);
 	}
-	if (!post && account && find_room(account, policy, path, len, err)) {
+	if (!post && account && find_room(account, policy, path, bytes, err)) {
 		return err->code;
 	}
 	if (!post) {
 		post = add(publish, POST_HELD, path, container);
 	}
 	set_state(post, POST_HELD);
-	set_bytes(post, len);
-	size_t marked_len = len;
-	char *marked = mark_record(environment->holder, path, data, len, &marked_len);
+	set_bytes(post, bytes);
 	const struct dialect_node node = {
 		.path = (char *)(uintptr_t)post->path,
-		.data = marked ? marked : (char *)(uintptr_t)data,
-		.len = marked_len,
+		.data = (char *)(uintptr_t)text,
+		.len = strlen(text),
 		.kind = DIALECT_NODE_EPHEMERAL,
 		.change = DIALECT_CHANGE_IN_PLACE,
 	};
 	announce_wish(post->announce, ANNOUNCE_UP, &node, "the container has it");
-	free(marked);
 	return 0;
 }
 

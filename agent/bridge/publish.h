@@ -42,6 +42,8 @@ struct bridge_publish_environment {
 	int64_t update_interval_ms;
 	/* A predecessor's entries, path -> container, in the session that is resumed; or NULL. */
 	const json_t *inherited;
+	/* And its parents, path -> [container, node_id]; or NULL. */
+	const json_t *parents;
 	/* The disk has the session: records that are made now survive this process. */
 	bool (*session_is_saved)(void *context);
 	/* A component of the host itself has the path. */
@@ -56,14 +58,23 @@ struct bridge_publish_environment {
 struct bridge_publish *bridge_publish_create(const struct bridge_publish_environment *environment);
 /* The nodes stay as they are. Accepts NULL. */
 void bridge_publish_destroy(struct bridge_publish *publish);
+/* For the book. */
+void bridge_publish_describe(const struct bridge_publish *publish, json_t *paths, json_t *parents);
 
 /*
- * The container wants this record at the path; also to change it. 0, or FILE_ALREADY_EXISTS: the
+ * The record with our mark: that of the key which the container has shown, else that of a key of
+ * our own. A mark that the container has copied from a record does not count. Free with free().
+ */
+char *bridge_publish_mark(
+	const struct bridge_publish *publish, const char *path, const char *data, size_t len);
+/*
+ * The container wants this marked record, which has so many bytes in its own file, at the path;
+ * also to change it. 0, or FILE_ALREADY_EXISTS: the
  * path is another one's. A new record needs room within the policy's limits: LIMIT_EXCEEDED, or
  * REGISTRY_UNAVAILABLE while there will be some.
  */
 int bridge_publish_claim(struct bridge_publish *publish, const struct config_container *policy,
-	const char *path, const char *container, const char *data, size_t len, struct err *err)
+	const char *path, const char *container, const char *text, size_t bytes, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
 /* The drain of SOURCE/NAME; NULL: none. Borrowed until the next change of drains. */
 const struct drain *bridge_publish_drain(const struct bridge_publish *publish, const char *name);

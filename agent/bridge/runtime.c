@@ -402,8 +402,7 @@ static void expect_all(struct bridge_runtime *runtime)
 {
 	const char *key;
 	json_t *process;
-	json_object_foreach ((json_t *)(uintptr_t)bridge_book_processes(runtime->environment.book),
-		key, process) {
+	json_object_foreach ((json_t *)(uintptr_t)runtime->environment.processes, key, process) {
 		struct bridge_guest *guest = json_is_string(process) &&
 				bridge_runtime_owns(runtime, key)
 			? add(runtime, key + strlen(runtime->name) + 1)
@@ -453,6 +452,7 @@ int bridge_runtime_create(struct bridge_runtime **ret_runtime,
 			line);
 	}
 	expect_all(runtime);
+	runtime->environment.processes = NULL;
 	start(runtime);
 	*ret_runtime = runtime;
 	return 0;

@@ -33,6 +33,7 @@ struct bridge_runtime_environment {
 	struct ev_loop *loop;
 	struct bridge_publish *publish;
 	struct bridge_book *book;
+	const json_t *processes; /* that a predecessor has left, container -> text; or NULL */
 	struct check_scheduler *scheduler;
 	/* As in guest.h. */
 	void (*on_change)(void *context);

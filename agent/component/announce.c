@@ -17,8 +17,8 @@ static void read_persistent(struct announce *announce, const json_t *persistent)
 	if (persistent &&
 		json_unpack((json_t *)(uintptr_t)persistent, "{s:I, s:I, s?s%}", "node", &node,
 			"version", &version, "sent", &data, &len) == 0) {
-		announce->ours.node_id = (uint64_t)node;
-		announce->ours.version = version;
+		announce->ours_id = (uint64_t)node;
+		announce->ours_version = version;
 		announce->predecessor_sent = data ? allocate_bytes(data, len) : NULL;
 		announce->predecessor_sent_len = len;
 	}
@@ -27,15 +27,14 @@ static void read_persistent(struct announce *announce, const json_t *persistent)
 json_t *announce_persistent(const struct announce *announce)
 {
 	bool ours = (announce->was_ours || announce_is_untouched(announce)) &&
-		!announce->ours.ephemeral;
+		!announce->ours_is_ephemeral;
 	bool sends = announce->sent && !announce->options.ephemeral;
 	if (!ours && !sends) {
 		return NULL;
 	}
-	const struct registry_stat none = { 0 };
-	const struct registry_stat *stat = ours ? &announce->ours : &none;
-	json_t *persistent = json_pack("{s:I, s:I}", "node", (json_int_t)stat->node_id, "version",
-		(json_int_t)stat->version);
+	json_t *persistent = json_pack("{s:I, s:I}", "node",
+		ours ? (json_int_t)announce->ours_id : 0, "version",
+		ours ? (json_int_t)announce->ours_version : 0);
 	if (sends) {
 		json_object_set_new(
 			persistent, "sent", json_stringn(announce->sent, announce->sent_len));
@@ -108,6 +107,11 @@ void announce_wish(struct announce *announce, enum announce_wish wish,
 	allocate_kept(&announce->wish_failure, "");
 	allocate_kept(&announce->wish_why, why);
 	announce_reconcile(announce);
+}
+
+const char *announce_text(const struct announce *announce)
+{
+	return announce->wanted.data.bytes;
 }
 
 void announce_wish_failed(struct announce *announce, const struct err *err)

@@ -152,6 +152,8 @@ uint64_t announce_former_session(const struct announce *announce);
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);
+/* The data of the last wish that had some; NULL: none had. Borrowed until the next one. */
+const char *announce_text(const struct announce *announce);
 /* In on_write(): the write replaces a record of ours, or of a predecessor that its mark proves. */
 bool announce_writes_over_own(const struct announce *announce);
 /*

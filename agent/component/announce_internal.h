@@ -21,27 +21,32 @@ struct announce {
 	/* where the node is; of most it is `path` itself; NULL: of a sequential one, nowhere */
 	char *at;
 	struct own_search *search; /* for the node's number */
-	bool may_be_lost;          /* a sequential node of ours may be there under any number */
 	char **leaving;            /* nodes of ours that another one has replaced */
 	size_t leaving_count;
 
-	enum announce_wish wish;
 	char *wish_why;
 	char *wish_failure; /* why a later wish could not be made; NULL: it could */
 	struct announce_wanted wanted;
 	struct announce_seen seen;
 
+	enum announce_wish wish;
+	enum announce_action doing; /* of the write under way */
+	enum announce_state state;
+	bool may_be_lost; /* a sequential node of ours may be there under any number */
+	bool put_off;     /* a write, until what it is about to do is noted */
+	bool childless;   /* the node that we emptied has lost its last child */
 	bool over_own;    /* the write replaces a record of ours, or of a predecessor */
 	bool looked;      /* the node was seen, or its absence was, or we wrote */
 	bool accepted;    /* the data wanted now were there once: others may change a shared node */
 	bool has_written; /* or found, or a predecessor may have */
 	bool was_ours;    /* we wrote a node here in this session, and it was not removed */
-	bool may_be_registered;    /* a record of ours, as far as we know */
-	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */
-	bool childless;            /* the node that we emptied has lost its last child */
-	uint64_t former_session;   /* of a predecessor, whose record was here; 0: none was */
+	bool may_be_registered; /* a record of ours, as far as we know */
+	/* The node as we wrote or emptied it last, or found it right. */
+	bool ours_is_ephemeral;
+	uint64_t ours_id;
+	int64_t ours_version;
+	uint64_t former_session; /* of a predecessor, whose record was here; 0: none was */
 
-	enum announce_state state;
 	char *why;
 	char *registry_why; /* why it does not answer; NULL: it does, or has not been asked */
 	double since;
@@ -49,8 +54,6 @@ struct announce {
 	struct registry_watch *watch;
 	struct registry_watch *children;  /* of a node that we emptied */
 	struct registry_request *request; /* the one write under way */
-	bool put_off;                     /* a write, until what it is about to do is noted */
-	enum announce_action doing;
 	/* the data of that write, until the node is known to hold it; the wish may have moved on */
 	char *sent;
 	size_t sent_len;

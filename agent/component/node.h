@@ -32,8 +32,8 @@ struct announce_wanted {
 	enum dialect_node_kind kind;
 	enum dialect_change change;
 	bool container_parents;
-	struct announce_data data;
 	bool has_id; /* the data identify their instance */
+	struct announce_data data;
 };
 
 /* Copies the dialect's node; true when its data are others than before. */
@@ -46,9 +46,9 @@ void announce_wanted_finish(struct announce_wanted *wanted);
  */
 struct announce_seen {
 	enum announce_node node;
+	enum announce_node kind; /* of a node with these data */
 	struct registry_stat stat;
 	struct announce_data data;
-	enum announce_node kind; /* of a node with these data */
 };
 
 /* The node is no longer known (UNKNOWN), or absent (ABSENT). */

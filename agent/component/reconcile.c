@@ -16,8 +16,8 @@ enum { RETRY_MAX_MS = 30000 };
 bool announce_is_untouched(const struct announce *announce)
 {
 	return announce->seen.node > ANNOUNCE_NODE_ABSENT &&
-		announce->seen.stat.node_id == announce->ours.node_id &&
-		announce->seen.stat.version == announce->ours.version;
+		announce->seen.stat.node_id == announce->ours_id &&
+		announce->seen.stat.version == announce->ours_version;
 }
 
 /*
@@ -29,6 +29,13 @@ bool announce_expects_no_node(const struct announce *announce)
 	return announce->seen.node == ANNOUNCE_NODE_UNKNOWN && !announce->looked &&
 		!announce->may_be_registered && announce->wish == ANNOUNCE_UP &&
 		announce->options.ephemeral && announce->wanted.type == DIALECT_YARN;
+}
+
+static void note_ours(struct announce *announce, const struct registry_stat *stat)
+{
+	announce->ours_id = stat->node_id;
+	announce->ours_version = stat->version;
+	announce->ours_is_ephemeral = stat->ephemeral;
 }
 
 /* All nodes of a session are of one agent: a record proves the nodes of other schemes, too. */
@@ -248,7 +255,7 @@ static void removed(struct announce *announce, const struct registry_result *res
 		announce_forget_place(announce);
 		return;
 	}
-	announce->ours = result->stat;
+	note_ours(announce, &result->stat);
 	announce->childless = false;
 	remember_node(announce, &result->stat, "", 0, NULL);
 	if (!announce->children) {
@@ -279,7 +286,7 @@ static void on_written(void *context, const struct registry_result *result)
 		removed(announce, result);
 	} else {
 		announce->was_ours = true;
-		announce->ours = result->stat;
+		note_ours(announce, &result->stat);
 		remember_node(announce, &result->stat, announce->sent, announce->sent_len, NULL);
 		forget_sent(announce);
 		if (result->data) {
@@ -491,7 +498,7 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 	if (announce->wish == ANNOUNCE_UP) {
 		announce->was_ours = true;
 		announce->accepted = true;
-		announce->ours = announce->seen.stat;
+		note_ours(announce, &announce->seen.stat);
 		forget_sent(announce);
 	}
 	if (announce->wish_failure) {
@@ -594,7 +601,7 @@ static void recognise_sent(struct announce *announce)
 	if (announce->predecessor_sent && !seen->stat.ephemeral &&
 		seen->data.len == announce->predecessor_sent_len &&
 		memcmp(seen->data.bytes, announce->predecessor_sent, seen->data.len) == 0) {
-		announce->ours = seen->stat;
+		note_ours(announce, &seen->stat);
 	}
 }
 

@@ -84,7 +84,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 	if (*agent->config->bridge.containers || agent->config->runtime_count > 0 ||
 		json_object_size(inherited) > 0 || json_object_size(parents) > 0) {
 		agent->bridge_book = bridge_book_create(
-			agent->loop, &agent->state, inherited, book, on_change, agent);
+			agent->loop, &agent->state, on_change, agent);
 		const struct bridge_environment environment = {
 			.loop = agent->loop,
 			.registry = agent->registry,
@@ -99,6 +99,7 @@ int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err 
 			.owner_count = received->owner_count,
 			.abandoned = received->abandoned,
 			.abandoned_count = received->abandoned_count,
+			.left = book,
 			.inherited = inherited,
 			.session_is_saved = session_is_saved,
 			.is_taken = is_taken,
@@ -141,7 +142,6 @@ void agent_bridge_pass(const struct agent *agent, struct upgrade *passed)
 void agent_bridge_close(struct agent *agent)
 {
 	if (agent->bridge) {
-		bridge_book_settle(agent->bridge_book);
 		bridge_destroy(agent->bridge);
 		agent->bridge = NULL;
 	}

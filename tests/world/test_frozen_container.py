@@ -72,7 +72,7 @@ class Frozen(BridgeTest):
         self.withdrawn()
         shown = subprocess.run([BUILD / "berth", "--socket", self.agent_of_host.socket, "bridge"],
             capture_output=True, text=True, check=True).stdout
-        self.assertRegex(shown, rf"(?s)web-1.*frozen.*{PATH}.*frozen.*{self.group.folder.name}")
+        self.assertRegex(shown, rf"(?s)web-1.*frozen.*{self.group.folder.name}.*{PATH}.*frozen")
         history = [(item["from"], item["to"])
             for item in self.agent_of_host.get("/v1/agent/history").json
             if item["subject"] == f"container dir/web-1 {PATH}"]

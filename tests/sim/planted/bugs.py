@@ -404,8 +404,8 @@ static enum announce_action decide_down""",
     Bug(
         "a bridge that starts again knows of no path of its predecessor's",
         "agent/bridge/bridge.c",
-        "		.inherited = environment->inherited,\n		.session_is_saved",
-        "		.session_is_saved",
+        "		.inherited = environment->inherited,\n		.parents",
+        "		.parents",
         world=ON_HOST,
     ),
     Bug(

@@ -78,8 +78,7 @@ static inline void stage_open_state(struct bridge_stage *stage)
 	cr_assert_eq(
 		state_dir_init(&stage->state, stage_file(stage, "state"), -1, stage->files, &err),
 		0, "%s", err.msg);
-	stage->book = bridge_book_create(
-		stage->loop, &stage->state, NULL, NULL, stage_on_saved, stage);
+	stage->book = bridge_book_create(stage->loop, &stage->state, stage_on_saved, stage);
 }
 
 static inline void stage_open_server(struct bridge_stage *stage)

@@ -1,4 +1,4 @@
-/* Which container has which path, and what the disk knows of it. */
+/* The book of paths, and its copy on the disk. */
 #include "agent/bridge/book.h"
 
 #include <sys/time.h>
@@ -30,9 +30,19 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone)
 	return ret;
 }
 
+static const char *container; /* of /a, whenever the book is saved */
+
+static void on_save(void *context, json_t *document)
+{
+	(void)context;
+	json_object_set_new(json_object_get(document, "paths"), "/a", json_string(container));
+}
+
 static struct bridge_stage *begin(struct bridge_stage *stage)
 {
-	return stage_open(stage, &(struct registry_options){ 0 });
+	stage_open(stage, &(struct registry_options){ 0 });
+	bridge_book_open(stage->book, on_save, NULL);
+	return stage;
 }
 
 #define BOOK_TEST(name)                                                                            \
@@ -44,67 +54,56 @@ static void wait_for_disk(const struct bridge_stage *stage)
 	cr_assert(file_queue_wait(stage->files, 60000));
 }
 
-static void enter(const struct bridge_stage *stage, const char *path, const char *container)
+static uint64_t enter(const struct bridge_stage *stage, const char *name)
 {
-	bridge_book_enter(stage->book, path, container);
-	wait_for_disk(stage);
+	container = name;
+	return bridge_book_change(stage->book);
 }
 
-/* The container of a path in the file; "" without one. */
-static const char *on_disk(const struct bridge_stage *stage, const char *path)
+/* The container of /a in the file; "" without one. */
+static const char *on_disk(const struct bridge_stage *stage)
 {
 	static char text[64];
-	json_t *paths = bridge_book_load(&stage->state);
-	const char *container = json_string_value(
-		json_object_get(json_object_get(paths, "paths"), path));
-	snprintf(text, sizeof(text), "%s", container ? container : "");
-	json_decref(paths);
+	json_t *book = bridge_book_load(&stage->state);
+	const char *found = json_string_value(
+		json_object_get(json_object_get(book, "paths"), "/a"));
+	snprintf(text, sizeof(text), "%s", found ? found : "");
+	json_decref(book);
 	return text;
 }
 
-BOOK_TEST(a_path_is_entered_and_removed)
+BOOK_TEST(a_change_during_a_save_is_saved_behind_it)
 {
-	cr_expect_null(bridge_book_find(stage->book, "/a"));
-	enter(stage, "/a", "web-1");
-	cr_expect_str_eq(bridge_book_find(stage->book, "/a"), "web-1");
-	cr_expect_str_eq(on_disk(stage, "/a"), "web-1");
-	cr_expect_eq(stage->saved, 1);
-	cr_expect(bridge_book_is_saved(stage->book, "/a"));
-	enter(stage, "/a", "web-2");
-	cr_expect_str_eq(bridge_book_find(stage->book, "/a"), "web-2");
-	cr_expect_str_eq(on_disk(stage, "/a"), "web-2");
-	bridge_book_remove(stage->book, "/a");
-	wait_for_disk(stage);
-	cr_expect_null(bridge_book_find(stage->book, "/a"));
-	cr_expect_str_eq(on_disk(stage, "/a"), "");
-	cr_expect_eq(stage->saved, 3);
-	bridge_book_remove(stage->book, "/a");
-	wait_for_disk(stage);
-	cr_expect_eq(stage->saved, 3, "nothing has changed");
-}
-
-BOOK_TEST(an_entry_during_a_save_is_saved_behind_it)
-{
-	bridge_book_enter(stage->book, "/a", "web-1");
-	bridge_book_enter(stage->book, "/b", "web-2");
-	cr_expect_not(bridge_book_is_saved(stage->book, "/a"));
-	cr_expect_not(bridge_book_is_saved(stage->book, "/b"));
+	cr_expect(bridge_book_is_saved(stage->book, BRIDGE_BOOK_INHERITED));
+	uint64_t first = enter(stage, "web-1");
+	uint64_t second = enter(stage, "web-2");
+	cr_expect_not(bridge_book_is_saved(stage->book, first));
 	RUN_UNTIL(stage->loop, stage->saved > 0);
-	cr_expect(bridge_book_is_saved(stage->book, "/a"));
-	cr_expect_not(bridge_book_is_saved(stage->book, "/b"));
-	RUN_UNTIL(stage->loop, stage->saved > 1);
-	cr_expect(bridge_book_is_saved(stage->book, "/b"));
-	cr_expect_str_eq(on_disk(stage, "/b"), "web-2");
+	cr_expect(bridge_book_is_saved(stage->book, first));
+	cr_expect_not(bridge_book_is_saved(stage->book, second));
 	wait_for_disk(stage);
+	cr_expect(bridge_book_is_saved(stage->book, second));
+	cr_expect_str_eq(on_disk(stage), "web-2");
 	cr_expect_eq(stage->saved, 2);
 }
 
-BOOK_TEST(an_entry_during_a_save_is_saved_though_nobody_asks)
+BOOK_TEST(a_book_that_is_closed_saves_at_once_what_waits)
 {
-	bridge_book_enter(stage->book, "/a", "web-1");
-	bridge_book_enter(stage->book, "/b", "web-2");
+	container = "web-1";
+	bridge_book_change_later(stage->book);
+	bridge_book_close(stage->book);
 	wait_for_disk(stage);
-	cr_expect_str_eq(on_disk(stage, "/b"), "web-2");
+	cr_expect_str_eq(on_disk(stage), "web-1");
+}
+
+BOOK_TEST(a_closed_book_is_saved_as_it_was_then)
+{
+	(void)enter(stage, "web-1");
+	(void)enter(stage, "web-2");
+	bridge_book_close(stage->book);
+	container = "web-3";
+	wait_for_disk(stage);
+	cr_expect_str_eq(on_disk(stage), "web-2");
 	cr_expect_eq(stage->saved, 2);
 }
 
@@ -112,34 +111,24 @@ BOOK_TEST(a_book_that_cannot_be_read_or_written_is_told)
 {
 	int log = stage_begin_log();
 	json_decref(bridge_book_load(&stage->state));
-	enter(stage, "/a", "web-1");
+	(void)enter(stage, "web-1");
+	wait_for_disk(stage);
 	json_decref(bridge_book_load(&stage->state));
 	cr_expect_eq(stage_logged(log, "bridge: the book"), 0);
 	stage_put(stage, "state/bridge", "oops", 4);
 	json_decref(bridge_book_load(&stage->state));
 	cr_expect_eq(stage_logged(log, "the book cannot be read, an empty one is begun: "), 1);
 	stage_remove(stage, "state");
-	enter(stage, "/b", "web-1");
-	cr_expect_eq(stage_logged(log, "the book is not saved; "), 1);
-	enter(stage, "/c", "web-1");
-	cr_expect_eq(stage_logged(log, "the book is not saved; "), 0, "once");
+	for (int i = 0; i < 2; i++) {
+		(void)enter(stage, "web-2");
+		wait_for_disk(stage);
+	}
+	cr_expect_eq(stage_logged(log, "the book is not saved; "), 1, "once");
 	cr_assert_eq(mkdir(stage_file(stage, "state"), 0700), 0);
-	enter(stage, "/d", "web-1");
+	(void)enter(stage, "web-3");
+	wait_for_disk(stage);
 	cr_expect_eq(stage_logged(log, "the book is not saved; "), 0);
 	close(log);
-}
-
-BOOK_TEST(the_disk_knows_a_path_of_this_container_alone)
-{
-	enter(stage, "/a", "web-1");
-	bridge_book_enter(stage->book, "/a", "web-2");
-	cr_expect_not(bridge_book_is_saved(stage->book, "/a"));
-	wait_for_disk(stage);
-	cr_expect(bridge_book_is_saved(stage->book, "/a"));
-	cr_expect_eq(stage->saved, 2);
-	cr_expect_not(bridge_book_is_saved(stage->book, "/none"));
-	wait_for_disk(stage);
-	cr_expect_eq(stage->saved, 3, "the question has begun a save");
 }
 
 BOOK_TEST(another_book_is_empty)
@@ -166,46 +155,43 @@ BOOK_TEST(another_book_is_empty)
 	json_decref(paths);
 }
 
-BOOK_TEST(no_path_waits_for_a_disk_that_fails)
+BOOK_TEST(nothing_waits_for_a_disk_that_fails)
 {
 	stage_remove(stage, "state");
-	bridge_book_enter(stage->book, "/a", "web-1");
-	cr_expect_not(bridge_book_is_saved(stage->book, "/a"));
+	uint64_t change = enter(stage, "web-1");
+	cr_expect_not(bridge_book_is_saved(stage->book, change));
 	RUN_UNTIL(stage->loop, stage->saved > 0);
-	cr_expect(bridge_book_is_saved(stage->book, "/a"));
+	cr_expect(bridge_book_is_saved(stage->book, change));
 	cr_assert_eq(mkdir(stage_file(stage, "state"), 0700), 0);
-	enter(stage, "/b", "web-1");
-	cr_expect_str_eq(on_disk(stage, "/a"), "web-1");
-	cr_expect_not(bridge_book_is_saved(stage->book, "/c"), "the disk is good again");
+	(void)enter(stage, "web-2");
+	wait_for_disk(stage);
+	cr_expect_str_eq(on_disk(stage), "web-2");
+	change = enter(stage, "web-3");
+	cr_expect_not(bridge_book_is_saved(stage->book, change), "the disk is good again");
 	wait_for_disk(stage);
 }
 
-BOOK_TEST(no_path_waits_for_a_disk_that_hangs)
+BOOK_TEST(nothing_waits_for_a_disk_that_hangs)
 {
 	cr_assert_eq(mkfifo(stage_file(stage, "hangs"), 0600), 0);
 	gate = strdup(stage_file(stage, "hangs"));
-	bridge_book_enter(stage->book, "/a", "web-1");
+	uint64_t change = enter(stage, "web-1");
 	for (int i = 0; i < 5; i++) {
 		ev_run(stage->loop, EVRUN_NOWAIT);
 	}
 	cr_expect_eq(stage->saved, 0);
-	cr_expect_not(bridge_book_is_saved(stage->book, "/a"));
+	cr_expect_not(bridge_book_is_saved(stage->book, change));
 	clock_shift_ms += 2000;
 	RUN_UNTIL(stage->loop, stage->saved > 0);
-	cr_expect(bridge_book_is_saved(stage->book, "/a"));
+	cr_expect(bridge_book_is_saved(stage->book, change));
 	int held = open(gate, O_RDWR | O_CLOEXEC);
 	unlink(gate);
 	RUN_UNTIL(stage->loop, stage->saved > 1);
-	cr_expect_str_eq(on_disk(stage, "/a"), "web-1");
-	cr_expect_not(bridge_book_is_saved(stage->book, "/c"), "the disk goes on");
+	cr_expect_str_eq(on_disk(stage), "web-1");
+	change = enter(stage, "web-2");
+	cr_expect_not(bridge_book_is_saved(stage->book, change), "the disk goes on");
 	wait_for_disk(stage);
 	close(held);
-	clock_shift_ms += 10000;
-	for (int i = 0; i < 5; i++) {
-		ev_run(stage->loop, EVRUN_NOWAIT);
-	}
-	cr_expect_not(bridge_book_is_saved(stage->book, "/d"), "nobody is impatient again");
-	wait_for_disk(stage);
 	free(gate);
 	gate = NULL;
 }

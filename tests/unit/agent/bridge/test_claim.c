@@ -4,25 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-Test(bridge_claim, a_change_of_the_record_is_noted)
-{
-	const struct bridge_version version = { .inode = 7 };
-	struct err none = ERR_INIT, mistake = ERR_INIT;
-	struct bridge_claim *claim = bridge_claim_create("/services/db");
-	err_set(&mistake, BERTH_INVALID_RECORD, "no record");
-	bridge_claim_take(claim, &version, "one", 3, &none);
-	cr_expect(claim->changed);
-	claim->changed = false;
-	bridge_claim_take(claim, &version, "one", 3, &none);
-	cr_expect_not(claim->changed, "the same again");
-	bridge_claim_take(claim, &version, "two", 3, &none);
-	cr_expect(claim->changed);
-	bridge_claim_take(claim, &version, "", 0, &mistake);
-	cr_expect_null(claim->data);
-	cr_expect_eq(claim->mistake->code, BERTH_INVALID_RECORD);
-	bridge_claim_free(claim);
-}
-
 Test(bridge_claim, a_state_is_news_when_it_or_its_reason_is_another)
 {
 	struct bridge_claim *claim = bridge_claim_create("/services/db");
