@@ -33,7 +33,7 @@
 
 /* A race with others is tried again this often before it is given up. */
 #define REGISTRY_MAX_ROUNDS 256
-/* No walk and no re-reading of watches has more tasks than this under way. */
+/* No re-reading of watches has more tasks than this under way. */
 #define REGISTRY_MAX_IN_FLIGHT 64
 
 enum registry_call_state { REGISTRY_CALL_IDLE, REGISTRY_CALL_SUBMITTED, REGISTRY_CALL_REFUSED };

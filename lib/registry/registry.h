@@ -444,8 +444,8 @@ struct registry_criteria {
 };
 
 /*
- * Walks the tree with at most 64 requests in flight; result->found holds the matches. Foreign names
- * are passed over.
+ * Walks the tree with at most 256 requests in flight; result->found holds the matches. Foreign
+ * names are passed over.
  */
 struct registry_request *registry_find(struct registry *registry,
 	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,

@@ -248,7 +248,7 @@ static void take_step(struct walk_node *node)
 
 static void start_children(struct walk *walk)
 {
-	while (!list_empty(&walk->open) && walk->in_flight < REGISTRY_MAX_IN_FLIGHT) {
+	while (!list_empty(&walk->open) && walk->in_flight < WALK_MAX_IN_FLIGHT) {
 		struct walk_node *node = LIST_ITEM(walk->open.next, struct walk_node, open_link);
 		if (!node_start(walk, node, node->children[node->next_child])) {
 			return;

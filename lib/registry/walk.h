@@ -1,7 +1,7 @@
 /*
  * Walking a tree: what recursive delete, records, find and purge have in common.
  *
- * Every node under way goes through these steps, at most one task each, REGISTRY_MAX_IN_FLIGHT in
+ * Every node under way goes through these steps, at most one task each, WALK_MAX_IN_FLIGHT in
  * all:
  *
  *     READ (if it is read) --> LIST --> its children, in the same way --> REMOVE --> done
@@ -18,6 +18,9 @@
 
 #include "lib/registry/internal.h"
 #include "lib/registry/search.h"
+
+/* So many that nobody is woken for each, which is a good part of the work. */
+enum { WALK_MAX_IN_FLIGHT = 256 };
 
 enum walk_step { WALK_READ, WALK_LIST, WALK_REMOVE };
 

@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/registry/internal.h"
+#include "lib/registry/walk.h"
 
 #define CONNECTED(name) CONNECTED_TO(registry_core, name)
 
@@ -331,7 +332,7 @@ CONNECTED(walks_keep_to_their_number_of_tasks)
 		client_delete(registry, path, REGISTRY_DELETE_TREE, NULL, &answer);
 		assert_answer(&answer, "OK");
 	}
-	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
+	cr_assert_eq(memory_most_tasks(registry), WALK_MAX_IN_FLIGHT);
 	answer_clear(&answer);
 }
 
