@@ -1,4 +1,5 @@
-#include "agent/bridge/bridge.h"
+/* The bridge's life, its directory, and whose turn it is to be looked at. */
+#include "agent/bridge/bridge_internal.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,11 +8,8 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "agent/base/timer.h"
 #include "agent/bridge/claim.h"
-#include "agent/bridge/container.h"
 #include "agent/bridge/policy.h"
-#include "agent/bridge/runtime.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/looker/protocol.h"
@@ -26,44 +24,6 @@ enum {
 /* For a reading of the machine's locks: at the start, and in the loop. */
 #define HOLDERS_FIRST_NS INT64_C(200000000)
 #define HOLDERS_NS INT64_C(5000000)
-
-/* The question that the looker has not answered yet. */
-enum question { NOTHING, LIST, CONTAINER };
-
-/* A subdirectory, as it was listed. */
-struct entry {
-	char name[HTTP_CONTAINER_BYTES];
-	uint64_t device;
-	uint64_t inode;
-};
-
-struct bridge {
-	struct bridge_environment environment;
-	const struct config *config;
-	struct bridge_looker *looker; /* NULL: no containers are configured */
-	enum question question;
-	uint64_t asked; /* the container */
-	struct bridge_publish *publish;
-	struct bridge_holders holders;
-	json_t *inherited; /* the environment's, until the first comparison */
-	struct bridge_container **containers;
-	size_t count;
-	uint64_t last_id;
-	struct bridge_runtime **runtimes;
-	size_t runtime_count;
-	struct entry *entries; /* while they come */
-	size_t entry_count;
-	bool listed;  /* once at least */
-	bool crowded; /* there are more subdirectories, and the log says so */
-	bool away;    /* the directory itself has gone, and the log says so */
-	char why_away[400];
-	bool replace;          /* another directory is in its place */
-	bool relist;           /* the directory may have changed */
-	int64_t list_again_ms; /* the next reading after one that failed; 0: none did */
-	bool compared;         /* all containers have been looked at since the start */
-	bool paths_freed;      /* containers in conflict may try again */
-	struct timer due;      /* of the next look at a container */
-};
 
 static void go_on(struct bridge *bridge);
 
@@ -112,7 +72,7 @@ static void plan(struct bridge *bridge)
 
 /* ---- containers ---- */
 
-static size_t find(const struct bridge *bridge, const char *name)
+size_t bridge_find(const struct bridge *bridge, const char *name)
 {
 	size_t at = 0;
 	while (at < bridge->count &&
@@ -174,7 +134,7 @@ static void set_policy(const struct bridge *bridge, struct bridge_container *con
 		&bridge->config->bridge);
 }
 
-static void add(struct bridge *bridge, const struct entry *entry)
+static void add(struct bridge *bridge, const struct bridge_entry *entry)
 {
 	const struct bridge_container_environment environment = {
 		.looker = bridge->looker,
@@ -199,9 +159,9 @@ static void add(struct bridge *bridge, const struct entry *entry)
 }
 
 /* A subdirectory that was removed and made again is another container. */
-static void take_up(struct bridge *bridge, const struct entry *entry)
+static void take_up(struct bridge *bridge, const struct bridge_entry *entry)
 {
-	size_t at = find(bridge, entry->name);
+	size_t at = bridge_find(bridge, entry->name);
 	if (at < bridge->count &&
 		bridge_container_is(bridge->containers[at], entry->device, entry->inode)) {
 		return;
@@ -221,7 +181,7 @@ static void take_up(struct bridge *bridge, const struct entry *entry)
 static bool is_listed(const struct bridge *bridge, const struct bridge_container *container)
 {
 	for (size_t i = 0; i < bridge->entry_count; i++) {
-		const struct entry *entry = &bridge->entries[i];
+		const struct bridge_entry *entry = &bridge->entries[i];
 		if (strcmp(entry->name, bridge_container_name(container)) == 0) {
 			return bridge_container_is(container, entry->device, entry->inode);
 		}
@@ -234,7 +194,8 @@ static bool is_listed(const struct bridge *bridge, const struct bridge_container
 static void take_entry(struct bridge *bridge, struct wire_frame *frame)
 {
 	const char *name = wire_get_text(frame);
-	struct entry entry = { .device = wire_get_number(frame), .inode = wire_get_number(frame) };
+	struct bridge_entry entry = { .device = wire_get_number(frame),
+		.inode = wire_get_number(frame) };
 	if (frame->bad || bridge->entry_count > MOST_CONTAINERS || !bridge_policy_is_name(name)) {
 		return;
 	}
@@ -398,7 +359,7 @@ static void ask_for_container(struct bridge *bridge, int64_t now_ms)
 static bool is_spared(void *context, const char *path, const char *container)
 {
 	const struct bridge *bridge = context;
-	size_t at = find(bridge, container);
+	size_t at = bridge_find(bridge, container);
 	for (size_t i = 0; i < bridge->runtime_count; i++) {
 		const struct bridge_runtime *runtime = bridge->runtimes[i];
 		const struct bridge_guest *guest = bridge_runtime_find(runtime, container);
@@ -750,110 +711,6 @@ void bridge_proceed(struct bridge *bridge)
 	}
 }
 
-/* ---- report ---- */
-
-json_t *bridge_json(const struct bridge *bridge)
-{
-	json_t *containers = json_array();
-	for (size_t i = 0; i < bridge->count; i++) {
-		json_array_append_new(containers, bridge_container_json(bridge->containers[i]));
-	}
-	json_t *runtimes = json_array();
-	for (size_t i = 0; i < bridge->runtime_count; i++) {
-		const struct bridge_runtime *runtime = bridge->runtimes[i];
-		json_array_append_new(runtimes, bridge_runtime_json(runtime));
-		for (size_t j = 0; j < bridge_runtime_guests(runtime); j++) {
-			json_array_append_new(
-				containers, bridge_guest_json(bridge_runtime_guest(runtime, j)));
-		}
-	}
-	return json_pack("{s:s, s:s, s:o, s:o}", "directory", bridge->config->bridge.containers,
-		"state", bridge->away ? "away" : "served", "runtimes", runtimes, "containers",
-		containers);
-}
-
-json_t *bridge_container_status(const struct bridge *bridge, const char *name)
-{
-	size_t at = find(bridge, name);
-	return at < bridge->count ? bridge_container_json(bridge->containers[at]) : NULL;
-}
-
-struct passing {
-	struct bridge_owner_file *files;
-	size_t count;
-	const char *container;
-};
-
-static void pass_owner(void *context, const char *path, int fd, uint64_t inode)
-{
-	struct passing *passing = context;
-	passing->files = allocate_grow(passing->files, passing->count, sizeof(*passing->files));
-	struct bridge_owner_file *file = &passing->files[passing->count++];
-	*file = (struct bridge_owner_file){ .fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.inode = inode };
-	text_printf(file->container, sizeof(file->container), "%s", passing->container);
-	text_printf(file->path, sizeof(file->path), "%s", path);
-	passing->count -= file->fd < 0;
-}
-
-size_t bridge_pass_owners(struct bridge *bridge, struct bridge_owner_file **ret_files)
-{
-	struct passing passing = { .files = NULL };
-	for (size_t i = 0; i < bridge->count; i++) {
-		/* Others are asked for by a new looker at once. */
-		if (bridge_container_stalled_ms(bridge->containers[i], clock_monotonic_ms()) > 0) {
-			passing.container = bridge_container_name(bridge->containers[i]);
-			bridge_container_pass_owners(bridge->containers[i], pass_owner, &passing);
-		}
-	}
-	*ret_files = passing.files;
-	return passing.count;
-}
-
-size_t bridge_pass_abandoned(struct bridge *bridge, struct bridge_abandoned **ret_abandoned)
-{
-	size_t max = bridge->looker ? bridge_looker_abandoned(bridge->looker) : 0;
-	struct bridge_abandoned *abandoned = allocate_zeroed(max, sizeof(*abandoned));
-	size_t count = bridge->looker ? bridge_looker_pass(bridge->looker, abandoned, max) : 0;
-	for (size_t i = 0; i < count; i++) {
-		size_t at = find(bridge, abandoned[i].container);
-		abandoned[i].stalled_ms = at < bridge->count
-			? bridge_container_stalled_ms(bridge->containers[at], clock_monotonic_ms())
-			: 0;
-	}
-	*ret_abandoned = abandoned;
-	return count;
-}
-
-size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < bridge->count && count < max; i++) {
-		count += bridge_container_pass(bridge->containers[i], &sockets[count]);
-	}
-	return count;
-}
-
-size_t bridge_containers(const struct bridge *bridge)
-{
-	size_t count = bridge->count;
-	for (size_t i = 0; i < bridge->runtime_count; i++) {
-		count += bridge_runtime_guests(bridge->runtimes[i]);
-	}
-	return count;
-}
-
-bool bridge_has_container(const struct bridge *bridge, const char *name)
-{
-	bool found = strncmp(name, "dir/", strlen("dir/")) == 0 &&
-		find(bridge, name + strlen("dir/")) < bridge->count;
-	for (size_t i = 0; i < bridge->runtime_count && !found; i++) {
-		const struct bridge_guest *guest = bridge_runtime_find(bridge->runtimes[i], name);
-		found = guest && strcmp(bridge_guest_name(guest), name) == 0;
-	}
-	return found;
-}
-
 void bridge_review(struct bridge *bridge, const char *name)
 {
 	for (size_t i = 0; i < bridge->count; i++) {
@@ -869,63 +726,4 @@ void bridge_review(struct bridge *bridge, const char *name)
 	}
 	plan(bridge);
 	bridge->environment.on_change(bridge->environment.context);
-}
-
-size_t bridge_records_left(const struct bridge *bridge, const char *name)
-{
-	const struct bridge_accounts *accounts = bridge_publish_accounts(bridge->publish);
-	size_t count = 0;
-	for (const struct list *at = accounts->all.next; at != &accounts->all; at = at->next) {
-		const struct bridge_account *account = LIST_ITEM(at, struct bridge_account, link);
-		count += strcmp(account->name, name) == 0 ? account->post_count : 0;
-	}
-	return count;
-}
-
-bool bridge_is_away(const struct bridge *bridge)
-{
-	return bridge->away;
-}
-
-void bridge_each_container(const struct bridge *bridge,
-	void (*visit)(void *context, const char *name, const char *state, size_t registered),
-	void *context)
-{
-	for (size_t i = 0; i < bridge->count; i++) {
-		const struct bridge_container *container = bridge->containers[i];
-		visit(context, bridge_container_full_name(container),
-			bridge_container_state(container), bridge_container_registered(container));
-	}
-	for (size_t i = 0; i < bridge->runtime_count; i++) {
-		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
-			const struct bridge_guest *guest = bridge_runtime_guest(
-				bridge->runtimes[i], j);
-			visit(context, bridge_guest_name(guest), bridge_guest_state(guest),
-				bridge_guest_registered(guest));
-		}
-	}
-}
-
-void bridge_each_count(const struct bridge *bridge,
-	void (*visit)(void *context, const char *state, size_t count), void *context)
-{
-	size_t announced[ANNOUNCE_STATE_COUNT];
-	size_t claims[BRIDGE_CLAIM_STATES] = { 0 };
-	bridge_publish_count(bridge->publish, announced);
-	for (size_t i = 0; i < bridge->count; i++) {
-		bridge_container_count(bridge->containers[i], claims);
-	}
-	for (size_t i = 0; i < bridge->runtime_count; i++) {
-		for (size_t j = 0; j < bridge_runtime_guests(bridge->runtimes[i]); j++) {
-			bridge_guest_count(bridge_runtime_guest(bridge->runtimes[i], j), claims);
-		}
-	}
-	announced[ANNOUNCE_CONFLICT] += claims[BRIDGE_CLAIM_CONFLICT];
-	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
-		visit(context, announce_state_name((enum announce_state)state), announced[state]);
-	}
-	visit(context, "refused", claims[BRIDGE_CLAIM_REFUSED]);
-	visit(context, "throttled", claims[BRIDGE_CLAIM_WAITING]);
-	visit(context, "frozen", claims[BRIDGE_CLAIM_FROZEN]);
-	visit(context, "withheld", claims[BRIDGE_CLAIM_WITHHELD]);
 }

@@ -1,4 +1,5 @@
-#include "agent/bridge/container.h"
+/* How a container is looked at, when, and what follows for its records. */
+#include "agent/bridge/container_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "agent/bridge/claims.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
@@ -23,11 +23,7 @@ enum {
 	LONG_REST = 99,            /* so many times: the others have waited; but those of */
 	FORGIVEN_MS = 500,         /* so long in all are forgiven: the disk may be busy, */
 	FORGIVEN_AGAIN_MS = 60000, /* each minute */
-	STALL_REST_MS = 1000,      /* after a stall; four times as long after the next one */
-	STALL_REST_MAX_MS = 64000,
 	STALL_FORGOTTEN_MS = 600000,
-	OWNERS_AGAIN_MS = 50, /* while it is stalled, and so many of them in one turn */
-	OWNERS_AT_ONCE = 64,
 	FREEZER_AGAIN_MS = 500,
 	FLOOD_EVENTS = 512, /* in a window of */
 	FLOOD_WINDOW_MS = 100,
@@ -37,55 +33,6 @@ enum {
 	ENTRIES = 256,
 	ENTRIES_PER_RECORD = 16,
 	UNSEEN_AGAIN_MS = 1000, /* after we lacked descriptors or memory to look */
-};
-
-struct bridge_container {
-	struct bridge_container_environment environment;
-	char *name;
-	uint64_t id;
-	uint64_t device; /* of its subdirectory */
-	uint64_t inode;
-	struct bridge_claims claims;
-	char mistake[300]; /* why it is not served; "" */
-	bool unbounded;    /* registry/ shares the file system */
-	bool unsafe;  /* registry/ lacks a mount option that keeps programs and devices harmless */
-	bool doubted; /* the log says so */
-	const char *state; /* for people */
-	double since;      /* wall clock */
-	struct bridge_listener listener;
-	int64_t linger_ms;
-	int64_t stall_limit_ms;
-
-	bool partial; /* the last walk met a bound */
-
-	bool known; /* all of it has been looked at, or it has kept the looker too long */
-	int64_t asked_since_ms;
-	bool walks;      /* the look under way */
-	unsigned looked; /* flags of its answer */
-	int64_t look_took_ns;
-	size_t passed_over; /* claims that the look before had time for */
-	char *walk_from;    /* where the walk goes on whose time was over; NULL: it is whole */
-	size_t walk_left;   /* entries that it may visit */
-	bool incomplete;    /* not all directories are watched */
-
-	int64_t stalled_since_ms; /* 0: the looker answers */
-	int64_t stall_rest_ms;
-	int64_t stall_forgotten_at_ms;
-	int64_t stall_limit_at_ms; /* its records go */
-	int64_t owners_at_ms;
-	const struct bridge_claim *owners_next; /* to be asked for; NULL: the first one */
-	int64_t freezer_at_ms;
-
-	bool dirty;
-	int64_t look_at_ms; /* 0: no look at the owners is due */
-	int64_t look_wait_ms;
-	int64_t resync_at_ms;  /* a walk without an event */
-	int64_t rest_until_ms; /* no look before */
-	int64_t forgiven_ms;   /* that long looks have taken */
-	int64_t forgiven_again_ms;
-	int64_t muted_until_ms;
-	int64_t window_at_ms; /* of events */
-	size_t events;
 };
 
 /* ---- what people want to know ---- */
@@ -127,7 +74,7 @@ static const char *why_of(const struct bridge_container *container)
 						 : "";
 }
 
-static void note_state(struct bridge_container *container)
+void bridge_container_note_state(struct bridge_container *container)
 {
 	const char *state = state_of(container);
 	if (strcmp(state, container->state) != 0) {
@@ -147,7 +94,7 @@ static void mute(struct bridge_container *container, int64_t now_ms)
 	container->resync_at_ms = now_ms + MUTE_RESYNC_MS;
 	container->dirty = false;
 	bridge_looker_forget(container->environment.looker, container->id);
-	note_state(container);
+	bridge_container_note_state(container);
 }
 
 void bridge_container_on_event(
@@ -200,7 +147,7 @@ static void drop_claim(struct bridge_container *container, struct bridge_claim *
 	bridge_claims_drop(&container->claims, claim);
 }
 
-static void release_all(struct bridge_container *container, const char *why)
+void bridge_container_release_all(struct bridge_container *container, const char *why)
 {
 	while (!list_empty(&container->claims.all)) {
 		struct bridge_claim *claim = LIST_ITEM(
@@ -221,7 +168,7 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 			"its subdirectory has gone");
 	}
 	if (gone) {
-		release_all(container, "the container's subdirectory has gone");
+		bridge_container_release_all(container, "the container's subdirectory has gone");
 	}
 	bridge_looker_forget(container->environment.looker, container->id);
 	bridge_listener_finish(&container->listener);
@@ -280,7 +227,7 @@ bool bridge_container_pass(
 void bridge_container_review(struct bridge_container *container, int64_t now_ms)
 {
 	bridge_claims_decide(&container->claims, now_ms);
-	note_state(container);
+	bridge_container_note_state(container);
 }
 
 void bridge_container_retry(struct bridge_container *container, int64_t now_ms)
@@ -296,8 +243,7 @@ static int64_t next_freezer_ms(int64_t now_ms)
 	return (now_ms / FREEZER_AGAIN_MS + 1) * FREEZER_AGAIN_MS;
 }
 
-/* The processes that hold the records which have been found since. True: one is frozen. */
-static bool seek_owners(struct bridge_container *container, bool whole, int64_t now_ms)
+bool bridge_container_seek_owners(struct bridge_container *container, bool whole, int64_t now_ms)
 {
 	bool news = false;
 	for (struct list *at = container->claims.all.next; at != &container->claims.all;
@@ -331,8 +277,7 @@ void bridge_container_expect(struct bridge_container *container, const char *pat
 	(void)bridge_claims_add(&container->claims, path);
 }
 
-/* Its owner lives, or not. */
-static void judge_owner(struct bridge_container *container, struct bridge_claim *claim,
+void bridge_container_judge_owner(struct bridge_container *container, struct bridge_claim *claim,
 	enum bridge_owner owner, int64_t now_ms)
 {
 	if (owner == BRIDGE_OWNER_LIVES) {
@@ -458,7 +403,7 @@ static void take_record(struct bridge_container *container, struct wire_frame *f
 	} else if (flags & LOOKER_READ) {
 		bridge_claims_take(&container->claims, claim, &version, text, len, &mistake);
 	}
-	judge_owner(container, claim, owners[kind], clock_monotonic_ms());
+	bridge_container_judge_owner(container, claim, owners[kind], clock_monotonic_ms());
 }
 
 static void take_owner(
@@ -667,159 +612,17 @@ bool bridge_container_on_looked(struct bridge_container *container, int64_t now_
 		note_walk(container, now_ms);
 	}
 	container->dirty = container->dirty || unseen;
-	(void)seek_owners(container, false, now_ms);
+	(void)bridge_container_seek_owners(container, false, now_ms);
 	bridge_claims_decide(&container->claims, now_ms);
 	plan_next_look(container, now_ms);
 	container->rest_until_ms = now_ms + (unseen ? UNSEEN_AGAIN_MS : rest_ms(container, now_ms));
-	note_state(container);
+	bridge_container_note_state(container);
 	return true;
 }
 
 bool bridge_container_is_known(const struct bridge_container *container)
 {
 	return container->known;
-}
-
-/* ---- stalls ---- */
-
-static void give_up(struct bridge_container *container, const char *why)
-{
-	text_printf(container->mistake, sizeof(container->mistake), "%s", why);
-	release_all(container, why);
-	container->stall_limit_at_ms = 0;
-}
-
-void bridge_container_on_stalled(
-	struct bridge_container *container, const char *why, bool refused, int64_t now_ms)
-{
-	container->known = true;
-	container->dirty = true;
-	container->stall_rest_ms = container->stall_rest_ms == 0 ? STALL_REST_MS
-								 : 4 * container->stall_rest_ms;
-	if (container->stall_rest_ms > STALL_REST_MAX_MS) {
-		container->stall_rest_ms = STALL_REST_MAX_MS;
-	}
-	container->rest_until_ms = now_ms + container->stall_rest_ms;
-	if (container->stalled_since_ms == 0) {
-		container->stalled_since_ms = now_ms;
-		container->stall_limit_at_ms = now_ms + container->stall_limit_ms;
-		text_printf(container->mistake, sizeof(container->mistake), "%s", why);
-	}
-	container->owners_at_ms = now_ms;
-	if (refused) {
-		give_up(container, "its directory is held, and those of too many others are");
-	}
-	note_state(container);
-}
-
-bool bridge_container_awaits(const struct bridge_container *container, const char *path)
-{
-	return container->stalled_since_ms != 0 && bridge_claims_find(&container->claims, path);
-}
-
-int64_t bridge_container_owners_due_ms(const struct bridge_container *container)
-{
-	return container->stalled_since_ms != 0 && container->claims.count > 0
-		? container->owners_at_ms
-		: INT64_MAX;
-}
-
-void bridge_container_ask_owners(struct bridge_container *container, int64_t now_ms)
-{
-	struct list *next = container->owners_next
-		? (struct list *)(uintptr_t)&container->owners_next->link
-		: container->claims.all.next;
-	container->owners_at_ms = now_ms + OWNERS_AGAIN_MS;
-	container->owners_next = NULL;
-	for (int i = 0; i < OWNERS_AT_ONCE && next != &container->claims.all; i++) {
-		struct bridge_claim *claim = LIST_ITEM(next, struct bridge_claim, link);
-		next = next->next;
-		judge_owner(container, claim, bridge_claim_ask_owner(claim), now_ms);
-	}
-	if (next != &container->claims.all) {
-		container->owners_next = LIST_ITEM(next, struct bridge_claim, link);
-	}
-	if (container->stall_limit_at_ms != 0 && now_ms >= container->stall_limit_at_ms) {
-		char why[120];
-		text_printf(why, sizeof(why),
-			"its directory has not answered for %lld s (stall_limit)",
-			(long long)(container->stall_limit_ms / 1000));
-		give_up(container, why);
-	}
-	note_state(container);
-}
-
-int64_t bridge_container_freezer_due_ms(const struct bridge_container *container)
-{
-	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
-		at = at->next) {
-		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
-		if (claim->owner_pid != 0 || bridge_claim_seeks_owner(claim)) {
-			return container->freezer_at_ms;
-		}
-	}
-	return INT64_MAX;
-}
-
-bool bridge_container_seeks_owners(const struct bridge_container *container)
-{
-	bool seeks = false;
-	for (const struct list *at = container->claims.all.next;
-		at != &container->claims.all && !seeks; at = at->next) {
-		seeks = bridge_claim_seeks_owner(LIST_ITEM(at, struct bridge_claim, link));
-	}
-	return seeks;
-}
-
-void bridge_container_ask_freezer(struct bridge_container *container, bool whole, int64_t now_ms)
-{
-	bool news = seek_owners(container, whole, now_ms);
-	for (struct list *at = container->claims.all.next; at != &container->claims.all;
-		at = at->next) {
-		news = bridge_claim_ask_freezer(LIST_ITEM(at, struct bridge_claim, link)) || news;
-	}
-	if (news) {
-		bridge_claims_decide(&container->claims, now_ms);
-		note_state(container);
-	}
-}
-
-void bridge_container_pass_owners(const struct bridge_container *container,
-	void (*visit)(void *context, const char *path, int fd, uint64_t inode), void *context)
-{
-	for (const struct list *at = container->claims.all.next; at != &container->claims.all;
-		at = at->next) {
-		const struct bridge_claim *claim = LIST_ITEM(at, struct bridge_claim, link);
-		if (claim->owner_fd >= 0) {
-			visit(context, claim->path, claim->owner_fd, claim->owner_inode);
-		}
-	}
-}
-
-int64_t bridge_container_stalled_ms(const struct bridge_container *container, int64_t now_ms)
-{
-	return container->stalled_since_ms == 0 ? 0 : now_ms - container->stalled_since_ms + 1;
-}
-
-void bridge_container_inherit_owner(
-	struct bridge_container *container, const char *path, int fd_take, uint64_t inode)
-{
-	struct bridge_claim *claim = bridge_claims_find(&container->claims, path);
-	if (claim) {
-		bridge_claim_drop_owner(claim);
-		claim->owner_fd = fd_take;
-		claim->owner_inode = inode;
-	} else {
-		close(fd_take);
-	}
-}
-
-void bridge_container_inherit_stall(
-	struct bridge_container *container, int64_t stalled_ms, int64_t now_ms)
-{
-	bridge_container_on_stalled(container, "its directory is held", false, now_ms);
-	container->stalled_since_ms = now_ms - stalled_ms;
-	container->stall_limit_at_ms = now_ms - stalled_ms + container->stall_limit_ms;
 }
 
 /* ---- report ---- */

@@ -10,6 +10,7 @@
 #include "agent/base/log.h"
 #include "agent/bridge/claims.h"
 #include "agent/bridge/describe.h"
+#include "agent/bridge/guards.h"
 #include "agent/bridge/life.h"
 #include "agent/bridge/policy.h"
 #include "agent/config/value.h"
@@ -19,13 +20,6 @@
 enum { DENIAL_MS = 1000, STOP_MORE_S = 10, WHY_BYTES = 200 };
 
 enum life { UNKNOWN, ALIVE, ENDED, UNVERIFIED };
-
-/* A check of one of its services. */
-struct guard {
-	struct list link;
-	char *path; /* of the service */
-	struct check *check;
-};
 
 struct bridge_guest {
 	const struct bridge_guest_environment *environment;
@@ -171,109 +165,21 @@ static void on_check_result(void *context, struct check *check, const struct che
 	(void)result;
 }
 
-static void end_guard(struct guard *guard)
-{
-	list_remove(&guard->link);
-	check_destroy(guard->check);
-	free(guard->path);
-	free(guard);
-}
-
-static void end_guards(struct list *guards)
-{
-	while (!list_empty(guards)) {
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
-		end_guard(LIST_ITEM(guards->next, struct guard, link));
-	}
-}
-
-static struct guard *find_guard(
-	const struct list *guards, const char *path, const struct config_check *config)
-{
-	for (struct list *at = guards->next; at != guards; at = at->next) {
-		struct guard *guard = LIST_ITEM(at, struct guard, link);
-		if (strcmp(guard->path, path) == 0 &&
-			strcmp(check_config(guard->check)->name, config->name) == 0 &&
-			config_check_equal(check_config(guard->check), config)) {
-			return guard;
-		}
-	}
-	return NULL;
-}
-
-static struct guard *begin_guard(
-	struct bridge_guest *guest, const char *path, const struct config_check *config)
-{
-	const struct check_callbacks callbacks = {
-		.on_result = on_check_result, .on_change = on_check_change, .context = guest
-	};
-	const struct check_component component = { .label = bridge_guest_name(guest),
-		.path = path };
-	struct guard *guard = allocate_zeroed(1, sizeof(*guard));
-	guard->path = allocate_text(path);
-	guard->check = check_create(
-		guest->environment->scheduler, config, &component, 1, &callbacks, NULL);
-	check_start(guard->check, false);
-	return guard;
-}
-
-/* No check runs for what cannot be registered, whatever it answers. */
-static bool is_wanted(const struct bridge_guest *guest, const struct bridge_service *service)
-{
-	return !service->mistake && guest->claims.policy &&
-		bridge_policy_allows(guest->claims.policy, service->config->components[0].path);
-}
-
-/* Checks run while it lives; equal ones go on. */
 static void arrange_guards(struct bridge_guest *guest, const struct bridge_services *services)
 {
-	struct list before;
-	list_init(&before);
-	list_move_all(&before, &guest->guards);
+	const struct bridge_guards_owner owner = {
+		.name = bridge_guest_name(guest),
+		.policy = guest->claims.policy,
+		.scheduler = guest->environment->scheduler,
+		.callbacks = { .on_result = on_check_result,
+			.on_change = on_check_change,
+			.context = guest },
+	};
 	bool runs = guest->life == ALIVE && !(guest->flags & RUNTIME_PAUSED);
-	for (size_t i = 0; runs && i < services->count; i++) {
-		const struct config *config = services->items[i].config;
-		size_t count = is_wanted(guest, &services->items[i]) ? config->check_count : 0;
-		for (size_t j = 0; j < count; j++) {
-			const char *path = config->components[0].path;
-			struct guard *guard = find_guard(&before, path, &config->checks[j]);
-			if (guard) {
-				list_remove(&guard->link);
-			} else {
-				guard = begin_guard(guest, path, &config->checks[j]);
-			}
-			list_append(&guest->guards, &guard->link);
-		}
-	}
-	end_guards(&before);
+	bridge_guards_arrange(&guest->guards, &owner, runs ? services : NULL);
 }
 
 /* ---- what is wanted of a record ---- */
-
-static enum bridge_hold hold_for_checks(
-	const struct bridge_guest *guest, const char *path, char why[WHY_BYTES])
-{
-	enum bridge_hold hold = BRIDGE_HOLD_IN;
-	for (const struct list *at = guest->guards.next; at != &guest->guards; at = at->next) {
-		const struct guard *guard = LIST_ITEM(at, struct guard, link);
-		if (strcmp(guard->path, path) != 0) {
-			continue;
-		}
-		const char *name = check_config(guard->check)->name;
-		switch (check_get_state(guard->check)) {
-		case CHECK_STATE_UP:
-			break;
-		case CHECK_STATE_PENDING:
-			hold = BRIDGE_HOLD_AS_IT_IS;
-			text_printf(why, WHY_BYTES, "check %s: %s", name, check_why(guard->check));
-			break;
-		case CHECK_STATE_DOWN:
-			text_printf(why, WHY_BYTES, "check %s: %s", name, check_why(guard->check));
-			return BRIDGE_HOLD_OUT;
-		}
-	}
-	return hold;
-}
 
 static enum bridge_hold hold_of(
 	const struct bridge_guest *guest, const char *path, char why[WHY_BYTES])
@@ -299,7 +205,7 @@ static enum bridge_hold hold_of(
 		text_printf(why, WHY_BYTES, "nothing is known of its first process yet");
 		return BRIDGE_HOLD_AS_IT_IS;
 	}
-	return hold_for_checks(guest, path, why);
+	return bridge_guards_hold(&guest->guards, path, why, WHY_BYTES);
 }
 
 static void decide(struct bridge_guest *guest)
@@ -370,7 +276,7 @@ static void on_end(struct ev_loop *loop, ev_io *io, int events)
 	enter_process(guest);
 	guest->patience_at_ms = 0;
 	decide(guest);
-	end_guards(&guest->guards);
+	bridge_guards_end(&guest->guards);
 	change(guest);
 	doubt(guest);
 }
@@ -619,7 +525,7 @@ void bridge_guest_destroy(struct bridge_guest *guest, const char *why)
 		bridge_book_change_later(guest->environment->book);
 	}
 	close_pidfd(guest);
-	end_guards(&guest->guards);
+	bridge_guards_end(&guest->guards);
 	bridge_claims_finish(&guest->claims);
 	free_problems(guest);
 	free(guest->why_unverified);
@@ -716,11 +622,7 @@ bool bridge_guest_awaits(const struct bridge_guest *guest, const char *path)
 
 json_t *bridge_guest_json(const struct bridge_guest *guest)
 {
-	json_t *checks = json_array();
 	json_t *problems = json_array();
-	for (const struct list *at = guest->guards.next; at != &guest->guards; at = at->next) {
-		json_array_append_new(checks, check_json(LIST_ITEM(at, struct guard, link)->check));
-	}
 	for (size_t i = 0; i < guest->problem_count; i++) {
 		json_array_append_new(problems, json_string(guest->problems[i]));
 	}
@@ -734,8 +636,9 @@ json_t *bridge_guest_json(const struct bridge_guest *guest)
 		bridge_guest_id(guest), "image", kept_text(facts.image), "state", state_of(guest),
 		"why", why_of(guest), "since", guest->since, "policy",
 		guest->claims.policy ? guest->claims.policy->glob : "", "records",
-		bridge_claims_json(&guest->claims), "checks", checks, "problems", problems, "more",
-		guest->claims.more > 0, "unbounded", false, "unsafe", false);
+		bridge_claims_json(&guest->claims), "checks", bridge_guards_json(&guest->guards),
+		"problems", problems, "more", guest->claims.more > 0, "unbounded", false, "unsafe",
+		false);
 	bridge_facts_finish(&facts);
 	return json;
 }
