@@ -1,5 +1,5 @@
 /*
- * Making, driving and closing a handle; open.c chooses its kind.
+ * Making, driving and closing a handle, on whatever is meant.
  */
 #include "lib/berth.h"
 
@@ -12,7 +12,6 @@
 #include <poll.h>
 
 #include "lib/client/handle.h"
-#include "lib/client/open.h"
 #include "lib/base/clock.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
@@ -49,14 +48,31 @@ int handle_create(struct berth **ret_berth, struct err *err)
 	return 0;
 }
 
-int berth_open_agent(struct berth **ret_berth, const char *where, struct berth_failure *failure)
+static bool is_registry_url(const char *where)
 {
+	/* A URL of another kind is refused as such, and not taken for the path of a socket. */
+	return registry_is_url(where) || strstr(where, "://");
+}
+
+int berth_open(struct berth **ret_berth, const char *where, const struct berth_options *options,
+	struct berth_failure *failure)
+{
+	static const struct berth_options defaults;
 	struct berth *berth = NULL;
 	struct err err = ERR_INIT;
-	if (handle_create(&berth, &err) != 0 || handle_open_agent(berth, where, &err) != 0) {
+	options = options ? options : &defaults;
+	int code = handle_create(&berth, &err);
+	if (code == 0) {
+		berth_set_timeout(berth, options->timeout_ms);
+		code = where && is_registry_url(where)
+			? handle_open_registry(berth, where, options, &err)
+			: handle_open_agent(berth, where, &err);
+	}
+	if (code != 0) {
 		berth_close(berth);
 		return handle_fail(failure, &err);
 	}
+	handle_arm(berth);
 	*ret_berth = berth;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * The handle behind berth.h. Its behaviour depends on where it was opened, on an agent or on a
- * registry: two tables of functions, on_agent.c and on_registry.c. open.c chooses, berth.c drives
- * it; lookup.c, watch.c, write.c and control.c are the public functions; handle.c serves them all.
+ * registry: two tables of functions, on_agent.c and on_registry.c. berth.c chooses and drives it;
+ * lookup.c, watch.c, write.c and control.c are the public functions; handle.c serves them all.
  *
  * A registry's requests are asynchronous; `struct outcome` makes calls that wait of them.
  */
@@ -46,9 +46,6 @@ struct handle_ops {
 	 * functions below.
 	 */
 	int (*watch)(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
-		struct berth_watch *watch, void **ret_source, struct err *err);
-	/* the same of any stream, by its target; NULL: there are none */
-	int (*stream)(struct berth *berth, const char *target, client_emit_take *emit,
 		struct berth_watch *watch, void **ret_source, struct err *err);
 	void (*source_free)(void *source); /* accepts NULL */
 	int64_t (*source_due_ms)(const void *source);

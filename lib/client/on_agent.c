@@ -361,25 +361,19 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 
 /* ---- watches ---- */
 
-static int stream(struct berth *berth, const char *target, client_emit_take *emit,
-	struct berth_watch *context, void **ret_source, struct err *err)
-{
-	struct client_stream *made;
-	int code = client_stream_create(&made, client_socket_path(berth->client), target,
-		berth->epoll_fd, emit, context, err);
-	if (code == 0) {
-		*ret_source = made;
-	}
-	return code;
-}
-
 static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 	struct berth_watch *context, void **ret_source, struct err *err)
 {
 	char target[LIMIT_PATH_BYTES + 64];
-	int code = make_target(target, sizeof(target), "watch", path,
-		recursive ? "?recursive=yes" : "?recursive=no", err);
-	return code ? code : stream(berth, target, emit, context, ret_source, err);
+	struct client_stream *made;
+	if (make_target(target, sizeof(target), "watch", path,
+		    recursive ? "?recursive=yes" : "?recursive=no", err) ||
+		client_stream_create(&made, client_socket_path(berth->client), target,
+			berth->epoll_fd, emit, context, err)) {
+		return err->code;
+	}
+	*ret_source = made;
+	return 0;
 }
 
 static void source_free(void *source)
@@ -432,7 +426,6 @@ const struct handle_ops handle_agent_ops = {
 	.endpoints = endpoints,
 	.find = find,
 	.watch = watch,
-	.stream = stream,
 	.source_free = source_free,
 	.source_due_ms = source_due_ms,
 	.source_dispatch = source_dispatch,

@@ -10,7 +10,6 @@
 
 #include "lib/base/json_text.h"
 #include "lib/client/handle.h"
-#include "lib/client/open.h"
 #include "lib/base/clock.h"
 
 struct berth_watch {
@@ -69,57 +68,26 @@ static void on_emit(void *context, json_t *event)
 	watch->missed = json_array_append_new(watch->queue, event) != 0;
 }
 
-static struct berth_watch *create(
-	struct berth *berth, berth_on_event *on_event, void *context, struct err *err)
-{
-	struct berth_watch *watch = calloc(1, sizeof(*watch));
-	if (!watch) {
-		err_set(err, BERTH_FAILED, "out of memory");
-		return NULL;
-	}
-	watch->berth = berth;
-	watch->on_event = on_event;
-	watch->context = context;
-	return watch;
-}
-
-/* It has its source, or `err` says why not. */
-static int begin(struct berth_watch *watch, struct berth_watch **ret_watch, const struct err *err,
-	struct berth_failure *failure)
-{
-	if (err->code) {
-		if (watch) {
-			watch_free(watch);
-		}
-		return handle_fail(failure, err);
-	}
-	list_prepend(&watch->berth->watches, &watch->link);
-	handle_arm(watch->berth);
-	*ret_watch = watch;
-	return 0;
-}
-
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
-	struct berth_watch *watch = create(berth, on_event, context, &err);
-	if (watch) {
-		(void)!berth->ops->watch(
-			berth, path, recursive, on_emit, watch, &watch->source, &err);
+	struct berth_watch *watch = calloc(1, sizeof(*watch));
+	if (!watch) {
+		err_set(&err, BERTH_FAILED, "out of memory");
+		return handle_fail(failure, &err);
 	}
-	return begin(watch, ret_watch, &err, failure);
-}
-
-int berth_watch_stream(struct berth *berth, const char *target, berth_on_event *on_event,
-	void *context, struct berth_watch **ret_watch, struct berth_failure *failure)
-{
-	struct err err = ERR_INIT;
-	struct berth_watch *watch = create(berth, on_event, context, &err);
-	if (watch) {
-		(void)!berth->ops->stream(berth, target, on_emit, watch, &watch->source, &err);
+	watch->berth = berth;
+	watch->on_event = on_event;
+	watch->context = context;
+	if (berth->ops->watch(berth, path, recursive, on_emit, watch, &watch->source, &err)) {
+		watch_free(watch);
+		return handle_fail(failure, &err);
 	}
-	return begin(watch, ret_watch, &err, failure);
+	list_prepend(&berth->watches, &watch->link);
+	handle_arm(berth);
+	*ret_watch = watch;
+	return 0;
 }
 
 static void free_dead(struct berth *berth)

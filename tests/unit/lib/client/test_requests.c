@@ -10,7 +10,6 @@
 
 #include "lib/base/array.h"
 #include "lib/berth.h"
-#include "lib/client/open.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -223,7 +222,7 @@ STAGED(the_agent_is_found_by_an_argument_or_by_the_environment)
 	for (size_t i = 0; i < ARRAY_LEN(arguments); i++) {
 		struct berth *berth;
 		struct berth_answer answer;
-		cr_assert_eq(berth_open_agent(&berth, arguments[i], &stage->failure), 0);
+		cr_assert_eq(berth_open(&berth, arguments[i], NULL, &stage->failure), 0);
 		for (int turn = 0; turn < 4; turn++) {
 			expect_answer(stage, berth_resolve(berth, "/s", &answer, &stage->failure),
 				&answer, "GET /v1/resolve/s");
@@ -234,7 +233,7 @@ STAGED(the_agent_is_found_by_an_argument_or_by_the_environment)
 	}
 	struct berth *berth;
 	setenv("BERTH_SOCKET", "", 1);
-	cr_assert_eq(berth_open_agent(&berth, NULL, NULL), 0);
+	cr_assert_eq(berth_open(&berth, NULL, NULL, NULL), 0);
 	cr_expect_eq(berth_live(berth, &stage->failure), BERTH_AGENT_UNAVAILABLE);
 	cr_expect_not_null(
 		strstr(stage->failure.message, "/berth/berth.sock"), "%s", stage->failure.message);
