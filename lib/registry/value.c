@@ -6,12 +6,18 @@
 
 #include "lib/registry/internal.h"
 
-/* An absent node needs no memory of its own, and there are many of them. */
+/* There are many of both, and neither needs memory of its own. */
 static const struct registry_value absent = { .code = BERTH_PATH_NOT_FOUND };
+static const struct registry_value childless = { .stat = { .ephemeral = true } };
 
 const struct registry_value *registry_value_absent(void)
 {
 	return &absent;
+}
+
+const struct registry_value *registry_value_childless(void)
+{
+	return &childless;
 }
 
 /* Behind the value lie its data and its reason. */

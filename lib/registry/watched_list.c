@@ -8,8 +8,6 @@
 
 #include "lib/base/path.h"
 
-enum { RETRY_SOON_MS = 1000 };
-
 /* ---- leaders ---- */
 
 static struct registry_watched *data_of(const struct registry_watched *watched)
@@ -315,28 +313,17 @@ static void show(struct registry_watched *watched, const struct registry_value *
 	}
 }
 
-static const struct registry_value *make_implied(const struct registry_watched *watched)
-{
-	const struct registry_watched *leader = watched->leader;
-	const struct registry_task empty = { .ret_stat = leader->value->stat };
-	return implied_by(leader, watched) == IMPLIED_ABSENT
-		? registry_value_absent()
-		: registry_value_of_list(watched->path, &empty);
-}
-
 /* Recursive, as deep as the tree is. */
 static void learn_implied(struct registry_watched *watched)
 {
-	const struct registry_value *implied = make_implied(watched);
+	const struct registry_value *implied = implied_by(watched->leader, watched) ==
+			IMPLIED_ABSENT
+		? registry_value_absent()
+		: registry_value_childless();
 	/* Its users have the state later than those of the leader. */
 	watched_doubt_begin(watched, watched->leader);
 	registry_value_release(watched->next);
 	watched->next = NULL;
-	if (!implied) {
-		watched->epoch = 0;
-		watched_retry_later(watched, RETRY_SOON_MS);
-		return;
-	}
 	const struct registry_value *old = registry_value_hold(watched_answer(watched));
 	set_value(watched, implied, watched->leader->serial);
 	show(watched, old);
