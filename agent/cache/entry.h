@@ -163,6 +163,11 @@ static inline bool cache_entry_exists(const struct cache_entry *entry)
 {
 	return !entry->value || registry_value_exists(entry->value);
 }
+/* An ephemeral node, which has no children: nobody needs its list. */
+static inline bool cache_entry_is_leaf(const struct cache_entry *data)
+{
+	return data->value && data->value->code == 0 && data->value->stat.ephemeral;
+}
 /*
  * Estimates the minimum size of these children with their data; remembers the path as refused if
  * they do not fit.

@@ -266,9 +266,6 @@ static void flush_child(struct cache_follow *follow, const char *path, bool expe
 {
 	struct cache_node *child = cache_node_get(follow->table, path);
 	need_entry(follow, child, CACHE_DATA, expected);
-	if (each_observer(follow, child, follows_children, NULL)) {
-		need_entry(follow, child, CACHE_CHILDREN, expected);
-	}
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
@@ -293,6 +290,18 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 	cache_work(follow->turn, cache_child_count(children));
 	for (size_t i = 0; i < cache_child_count(children); i++) {
 		flush_child(follow, children->value->children[i], expected);
+	}
+}
+
+/* Its data say that it may have children: their list is followed, too. */
+static void follow_list(
+	struct cache_follow *follow, struct cache_node *node, const struct cache_entry *data)
+{
+	const struct cache_entry *list = node->entries[CACHE_CHILDREN];
+	if (!(list && list->value) && data->value && cache_entry_exists(data) &&
+		!cache_entry_is_leaf(data) && each_observer(follow, node, follows_children, NULL)) {
+		need_entry(follow, node, CACHE_CHILDREN,
+			each_observer(follow, node, hears_of_children, NULL));
 	}
 }
 
@@ -330,6 +339,9 @@ void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
 	if (data && data->changed) {
 		data->changed = false;
 		flush_data(follow, node, data);
+	}
+	if (data) {
+		follow_list(follow, node, data);
 	}
 	if (children && children->changed) {
 		children->changed = false;

@@ -17,8 +17,9 @@
 /*
  * Snapshots: the cache's content for the next start. The version and the registry's URL on a line
  * each, an object with the clocks at that time, then one JSON array a line: [path, kind, code, wall
- * clock second at which it was true, created_ms, size, value]. The state file around it knows its
- * length and checksum. The lines are sorted, since no character of a path is below a quotation
+ * clock second at which it was true, created_ms, size, value], and true behind
+ * the value if the node is ephemeral, for it has no list of its own. The state file around it knows
+ * its length and checksum. The lines are sorted, since no character of a path is below a quotation
  * mark; those of older programs are not, and are sorted when they are read.
  *
  * The changes that an upgrade passes on are such lines, by the clocks of the snapshot that they
@@ -31,7 +32,7 @@ enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024 };
 
 static const char file_kind[] = "cache";
 
-enum { LINE_STEPS = 32, PATH_AT = 2 /* behind [" */, KIND_BYTES = 2 };
+enum { LINE_STEPS = 32, PATH_AT = 2 /* behind [" */, KIND_BYTES = 2, EPHEMERAL_AT = 7 };
 
 struct cache_loading {
 	struct cache_store *store;
@@ -118,6 +119,9 @@ static bool save_entry(const struct cache_entry *entry, int64_t heard_ms, struct
 	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
 		cache_code(entry), true_at, (json_int_t)entry->value->stat.created_ms,
 		(json_int_t)entry->value->stat.size, value);
+	if (line && entry->value->stat.ephemeral) {
+		json_array_append_new(line, json_true());
+	}
 	if (line) {
 		(void)json_text_append(out, line, JSON_COMPACT);
 		buffer_append_text(out, "\n");
@@ -252,9 +256,10 @@ static bool load_entry(struct cache_store *store, const json_t *line, double wal
 	if (!code && !(kind == CACHE_DATA ? json_is_string(value) : children_valid(value, path))) {
 		return false;
 	}
-	struct registry_result result = {
-		.err.code = code, .stat.created_ms = created_ms, .stat.size = (size_t)size
-	};
+	struct registry_result result = { .err.code = code,
+		.stat.created_ms = created_ms,
+		.stat.size = (size_t)size,
+		.stat.ephemeral = json_is_true(json_array_get(line, EPHEMERAL_AT)) };
 	double age_s = wall > true_at ? wall - true_at : 0;
 	restore(store, path, (enum cache_kind)kind, &result, value,
 		now_ms - (int64_t)(age_s * 1e3));

@@ -188,7 +188,7 @@ STAGED(a_picture_is_walked_for_its_lists_and_once_when_all_of_it_is_there)
 	static const struct {
 		enum cache_scope scope;
 		unsigned steps; /* for each child */
-	} cases[] = { { CACHE_CHILDREN_TOO, 4 }, { CACHE_TREE, 5 } };
+	} cases[] = { { CACHE_CHILDREN_TOO, 4 }, { CACHE_TREE, 6 } };
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct watcher watcher;
 		watch_as(stage, &watcher, (int)i, cases[i].scope);
