@@ -35,7 +35,7 @@ const struct registry_value *registry_value_of_list(
 
 /* The value of a node that does not exist: a constant. */
 const struct registry_value *registry_value_absent(void);
-/* The list of a node that cannot have children: a constant, whose stat says that it is ephemeral. */
+/* The list of an ephemeral node, which has no children: a constant. */
 const struct registry_value *registry_value_childless(void);
 /*
  * The value that a result shows: its code, its stat, its data or its children; a new reference.
