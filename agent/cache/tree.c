@@ -50,7 +50,7 @@ static void visit(struct cache_store *store, struct cache_tree *tree)
 		struct cache_node *node = cache_node_get(store->table, tree->at);
 		cache_entry_get(store, node, CACHE_DATA)->in_list = true;
 	}
-	/* Data that are still to be read decide about the list; the walk comes again behind them. */
+	/* Data that are still to be read decide about the list; the walk comes again. */
 	const struct cache_entry *data = cache_need(store, &tree->need, tree->at, CACHE_DATA);
 	if (data && !cache_entry_is_leaf(data) && descends(tree->root, tree->scope, tree->at)) {
 		cache_need_list(store, &tree->need, tree->at);
