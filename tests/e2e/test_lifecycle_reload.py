@@ -340,6 +340,20 @@ class Reload(LifeTest):
         self.assertIsNone(agent.status()["reload_problems"])
         self.assertEqual(self.version(), version)
 
+    def test_the_cache_and_the_metrics_follow(self):
+        agent = self.web_agent().start()
+        agent.wait_state("registered")
+        of_check = b'berth_check_up{check="alive"}'
+        self.assertIn(of_check, agent.get("/metrics").body)
+        self.assertIn(b"\nberth_cache_entries 0\n", agent.get("/metrics").body)
+        del agent.sections["check alive"]
+        agent.sections["cache"] = {"warm": "/users/**"}
+        agent.write_config(agent.sections)
+        self.hup(agent)
+        wait_until(lambda: b"\nberth_cache_entries 0\n" not in agent.get("/metrics").body,
+            "what is warm is kept")
+        self.assertNotIn(of_check, agent.get("/metrics").body)
+
     def test_while_stopping_it_is_refused(self):
         agent = self.web_agent(extra={"agent": {"drain_delay": "1h"}}).start()
         agent.wait_state("registered")

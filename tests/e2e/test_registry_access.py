@@ -206,6 +206,13 @@ class Refusals(AccessTest):
         self.assertEqual(self.cli("rm", "-r", "/users/joe", user="joe").returncode, 0)
         agent.wait_state("registered")
 
+    def test_a_reload_reads_the_credentials_again(self):
+        agent = self.secure_agent(user="ann").start()
+        agent.wait_state("failed")
+        self.credential("ann", "secret").write_text("joe:secret\n")
+        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
+        agent.wait_state("registered")
+
 
 class Homes(AccessTest):
     """An administrator makes /users and the homes; users make what is below."""
