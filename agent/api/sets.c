@@ -316,17 +316,21 @@ static const struct set_record *record_at(const struct set *set, size_t index)
 /* All have one tier, so that both sets are sorted by path. */
 static void send_changes(struct set_stream *to, const struct set *after)
 {
-	const struct set *before = to->shown;
-	for (size_t old = 0, new = 0; old < before->count || new < after->count;) {
-		const struct set_record *was = record_at(before, old);
-		const struct set_record *is = record_at(after, new);
-		int order = !was ? 1 : !is ? -1 : strcmp(was->path, is->path);
-		if (order != 0 || was->hash != is->hash) {
-			send_record(&to->stream, order < 0 ? was->path : is->path,
-				order < 0 ? NULL : is);
+	const struct set_record *was = record_at(to->shown, 0);
+	const struct set_record *is = record_at(after, 0);
+	for (size_t old = 0, new = 0; was || is;) {
+		int order = was && is ? strcmp(was->path, is->path) : 0;
+		bool stays = was && is && order == 0;
+		bool goes = was && (!is || order < 0);
+		if (goes) {
+			send_record(&to->stream, was->path, NULL);
+		} else if (is && !(stays && was->hash == is->hash)) {
+			send_record(&to->stream, is->path, is);
 		}
-		old += order <= 0;
-		new += order >= 0;
+		old += goes || stays;
+		new += !goes;
+		was = record_at(to->shown, old);
+		is = record_at(after, new);
 	}
 }
 

@@ -62,7 +62,7 @@ int berth_open(struct berth **ret_berth, const char *where, const struct berth_o
 	struct err err = ERR_INIT;
 	options = options ? options : &defaults;
 	int code = handle_create(&berth, &err);
-	if (code == 0) {
+	if (berth) {
 		berth_set_timeout(berth, options->timeout_ms);
 		code = where && is_registry_url(where)
 			? handle_open_registry(berth, where, options, &err)
