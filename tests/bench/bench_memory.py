@@ -1,6 +1,6 @@
-"""Memory and watches of one agent that keeps a directory of components warm: PSS of the agent and
-of its worker, by the number of paths. The figures are for docs/SIZING.md. Environment: BERTH_PATHS
-(default "0 100 1000 10000").
+"""Memory and watches of one agent that keeps a directory of ephemeral records warm: PSS of the
+agent and of its worker, by the number of paths. The figures are for docs/SIZING.md. Environment:
+BERTH_PATHS (default "0 100 1000 10000").
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import socket
 import tempfile
 
 from berth import Agent, wait_until
+from kazoo_client import kazoo
 from zookeeper import ZooKeeper
 
 PATHS = [int(count) for count in os.environ.get("BERTH_PATHS", "0 100 1000 10000").split()]
@@ -64,10 +65,13 @@ def main():
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         parts = f"/registry{DIRECTORY}".split("/")
         server.load([("/".join(parts[: end + 1]), "") for end in range(1, len(parts))])
+        owner = stack.enter_context(kazoo(server.hosts))  # ephemeral, as those of containers are
         loaded = 0
         for count in PATHS:
-            server.load([(f"/registry{DIRECTORY}/c{number}", record(number))
-                for number in range(loaded, count)])
+            made = [owner.create_async(f"/registry{DIRECTORY}/c{number}",
+                record(number).encode(), ephemeral=True) for number in range(loaded, count)]
+            for one in made:
+                one.get()
             loaded = count
             agent, worker, cache, watched = measure(server, folder, count)
             print(f"{count:>7}{agent:>10.1f}{worker:>11.1f}{cache:>11.0f}{watched:>9}", flush=True)
