@@ -25,6 +25,12 @@ class Failures(unittest.TestCase):
         scenario = ["--scenario=library"] if os.environ.get("BERTH_SANITIZER") else []
         self.sample("--sample=8", "--library-every=10", *scenario)
 
+    @unittest.skipIf(os.environ.get("BERTH_SANITIZER"),
+        "a sanitizer's own calls look like the program's")
+    def test_each_look_at_a_file_while_an_agent_starts(self):
+        """The directory of its registry is away for a moment while a child writes there."""
+        self.sample("--scenario=life", "--phase=start", "--kind=stat")
+
 
 if __name__ == "__main__":
     unittest.main()

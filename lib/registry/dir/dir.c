@@ -284,9 +284,6 @@ static bool look_at_writer(struct dir_backend *dir, struct registry_task *task, 
 /* True when the task is done; false: it waits for the write lock, or for a child. */
 static bool run_write(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
 {
-	if (dir->writer.task == task) {
-		return look_at_writer(dir, task, now_ms);
-	}
 	bool ended = dir_task_end_own(&dir->context, task);
 	bool is_free = !dir->lock_busy && dir_writer_ended(&dir->writer, &dir->context);
 	int locked = is_free ? dir_store_lock(&dir->context.store, &task->ret_err) : 0;
@@ -340,6 +337,10 @@ static bool has_root(struct dir_backend *dir, struct registry_task *task)
 
 static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
 {
+	/* The child answers for it, whatever has become of the root meanwhile. */
+	if (dir->writer.task == task) {
+		return look_at_writer(dir, task, now_ms);
+	}
 	if (dir->state != REGISTRY_CONNECTED) {
 		err_set(&task->ret_err, BERTH_REGISTRY_UNAVAILABLE,
 			"the registry %s cannot be used now: %s", dir->root,
