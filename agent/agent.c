@@ -296,15 +296,15 @@ static void finish(struct agent *agent)
 		log_warn("agent", "a process that a check or an output started is left behind");
 	}
 	check_scheduler_destroy(agent->scheduler);
-	history_destroy(agent->history);
 	drains_finish(&agent->container_drains);
-	metrics_destroy(agent->metrics);
 	if (!agent->leave_session) {
 		(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
 	}
 	agent_bridge_forget(agent);
 	state_dir_finish(&agent->state);
 	file_queue_destroy(agent->files);
+	history_destroy(agent->history); /* which hears what has become of the files */
+	metrics_destroy(agent->metrics);
 	json_decref(agent->reload_problems);
 	json_decref(agent->saved_drains);
 	agent_persistent_finish(agent);
