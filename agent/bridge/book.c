@@ -136,6 +136,8 @@ void bridge_book_open(
 {
 	book->on_save = on_save;
 	book->save_context = context;
+	json_decref(book->last); /* what is saved from now on has it */
+	book->last = NULL;
 }
 
 void bridge_book_close(struct bridge_book *book)
