@@ -7,6 +7,7 @@ import time
 import unittest
 
 from berth import Agent, AgentTest, berth, wait_until
+from kazoo_client import kazoo
 from test_cli import Watch
 from zookeeper import ZooKeeper
 
@@ -43,6 +44,26 @@ class WhileZooKeeperIsAway(AgentTest):
         event = watch.next()
         self.assertEqual((event["type"], event["path"]), ("UPDATED", "/a/other"))
         self.assertEqual(event["record"]["external"][0]["addresses"], [{"uri": "http://three/"}])
+
+    def test_a_node_that_is_no_longer_ephemeral_may_get_children(self):
+        agent = self.web_agent().start()
+        agent.wait_state("registered")
+        self.bind("/b", "http://one/")
+        with kazoo(self.server.hosts) as client:
+            record = client.get("/registry/b")[0]
+            client.ensure_path("/registry/a")
+            client.create("/registry/a/web", record, ephemeral=True)
+            watch = Watch(self, "--socket", agent.socket, "-r", "/a")
+            self.assertEqual(list(watch.next()["snapshot"]), ["/a", "/a/web"])
+            both = client.transaction()
+            both.delete("/registry/a/web")
+            both.create("/registry/a/web", record)
+            both.commit()
+            client.create("/registry/a/web/below", record)
+            event = watch.next()
+            while event.get("path") != "/a/web/below":
+                event = watch.next()
+        self.assertEqual(event["type"], "UPDATED")
 
     def test_a_stale_answer_comes_with_a_note_of_its_age(self):
         agent = self.web_agent(extra={"registry": {"session_timeout": "60s"}}).start()
