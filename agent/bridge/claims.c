@@ -181,7 +181,7 @@ static int judge(const struct bridge_claims *claims, const struct bridge_claim *
 			claim->mistake ? claim->mistake->msg : "", policy->glob);
 	}
 	if (!claim->good) {
-		/* Of a file the name of the error, too; of labels the sentence says it all. */
+		/* An error of a record has a name that clients know; one of labels has none. */
 		bool named = claim->mistake->code != BERTH_FAILED;
 		return err_set(err, claim->mistake->code, "%s%s%s",
 			named ? berth_error_name(claim->mistake->code) : "", named ? ": " : "",

@@ -76,7 +76,7 @@ int bridge_services_find_place(struct bridge_place *ret_place, const struct brid
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 /* "host:port", "[v6]:port". */
 void bridge_place_text(const struct bridge_place *place, char *out, size_t size);
-/* Of an http check: no byte of it ends the line. */
+/* A path that an HTTP request can have: no byte of it ends the request's line. */
 bool bridge_is_request_path(const char *path);
 /* Gives the last check its target. */
 void bridge_service_aim_check(

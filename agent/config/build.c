@@ -32,30 +32,36 @@ static const struct config_entry *entry_of(const struct config_builder *builder,
 	return key ? config_section_find(builder->section, key) : NULL;
 }
 
-void config_fault(struct config_builder *builder, const char *key, const char *format, ...)
+static void report(struct config_builder *builder, const char *key, bool doubts, const char *format,
+	va_list arguments)
 {
 	const struct config_entry *entry = entry_of(builder, key);
+	const char *file = entry ? entry->file : builder->section->file;
+	int line = entry ? entry->line : builder->section->line;
 	char message[MESSAGE_BYTES];
+	vsnprintf(message, sizeof(message), format, arguments);
+	if (doubts) {
+		config_problems_warn(builder->source->problems, file, line, "`%s`: %s",
+			entry ? entry->key : builder->section->kind, message);
+	} else {
+		config_problems_add(builder->source->problems, file, line, "%s", message);
+	}
+}
+
+void config_fault(struct config_builder *builder, const char *key, const char *format, ...)
+{
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
+	report(builder, key, false, format, arguments);
 	va_end(arguments);
-	config_problems_add(builder->source->problems, entry ? entry->file : builder->section->file,
-		entry ? entry->line : builder->section->line, "%s", message);
 }
 
 void config_doubt(struct config_builder *builder, const char *key, const char *format, ...)
 {
-	const struct config_entry *entry = entry_of(builder, key);
-	char message[MESSAGE_BYTES];
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(message, sizeof(message), format, arguments);
+	report(builder, key, true, format, arguments);
 	va_end(arguments);
-	config_problems_warn(builder->source->problems,
-		entry ? entry->file : builder->section->file,
-		entry ? entry->line : builder->section->line, "`%s`: %s",
-		entry ? entry->key : builder->section->kind, message);
 }
 
 void config_doubt_command(struct config_builder *builder, const char *key, char *const *argv)
