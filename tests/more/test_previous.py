@@ -319,6 +319,7 @@ class From020(Previous):
             "addresses": [{"host": "10.0.0.1", "port": "80"}]}]})
         agent.start(env=self.use(agent, self.place))
         agent.wait_state("registered")
+        wait_until(file.exists, "the output is written")
         self.assertEqual(agent.request("POST", "/v1/agent/drain").status, 204)
         agent.wait_state("withdrawn")
         for build in (BUILD, self.old, BUILD):
