@@ -44,7 +44,7 @@ MEMBERS, NAMES, GUESTS, DIRECTORIES, STREAMS = 20, 40, 3, 3, 12
 WEB = "/users/joe/web"
 INSIDE = "/users/joe/inside/prod/components"
 REST_S = 4
-PATIENCE = 120
+PATIENCE = 300
 COUNTS = ("descriptors", "inotify", "children", "threads")
 FIGURES = ("memory_kb", *COUNTS, "wake_ups")
 # How much a figure may grow over all that is judged: at least so much, or such a part of it.

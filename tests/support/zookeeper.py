@@ -26,7 +26,7 @@ CLASS_PATH = (
 )
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TRIES = 5
-START_DEADLINE = 60
+START_DEADLINE = 180
 PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
