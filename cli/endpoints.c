@@ -259,12 +259,6 @@ int verb_endpoints(struct cli *cli)
 	if (options->plain && options->json) {
 		return output_usage("--plain is text; it cannot be JSON");
 	}
-	if (options->near && options->registry) {
-		return output_usage("--near is for an agent, not for a registry");
-	}
-	if (options->attributes[0] && options->registry) {
-		return output_usage("--attribute is for an agent, not for a registry");
-	}
 	if (look_up(cli, &found, &failure) != 0) {
 		return cli_lookup_failure(cli, &failure);
 	}

@@ -287,7 +287,10 @@ int verb_find(struct cli *cli)
 		.id = cli->options.id,
 		.persistence = cli->options.persistence,
 	};
-	int code = berth_find(cli->berth, &criteria, on_progress, cli, &answer, &failure);
+	const char *const *attributes = cli->options.attributes;
+	int code = *attributes
+		? berth_find_with_attributes(cli->berth, &criteria, attributes, &answer, &failure)
+		: berth_find(cli->berth, &criteria, on_progress, cli, &answer, &failure);
 	output_progress_end(&cli->output);
 	return code ? cli_lookup_failure(cli, &failure) : print_records_answer(cli, &answer);
 }

@@ -408,6 +408,11 @@ int options_check(const struct options *options, uint64_t accepted)
 			return EXIT_USAGE;
 		}
 	}
+	if (options->registry && (options->near || options->attributes[0])) {
+		fprintf(stderr, "berth: --%s is for an agent, not for a registry\n",
+			options->near ? "near" : "attribute");
+		return EXIT_USAGE;
+	}
 	return 0;
 }
 

@@ -352,8 +352,10 @@ int verb_watch(struct cli *cli)
 		json_decref(watching.known);
 		return output_usage("watch: --settle needs a command to run (berth watch --help)");
 	}
-	if (berth_watch(cli->berth, cli_operand(cli), cli->options.recursive, on_event, &watching,
-		    &watching.watch, &failure) != 0) {
+	const char *const *attributes = cli->options.attributes;
+	if (berth_watch_with_attributes(cli->berth, cli_operand(cli), cli->options.recursive,
+		    *attributes ? attributes : NULL, on_event, &watching, &watching.watch,
+		    &failure) != 0) {
 		status = output_failure(&failure);
 	} else {
 		status = follow(&watching);

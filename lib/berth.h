@@ -281,6 +281,13 @@ typedef void berth_on_progress(void *context, size_t visited, size_t matches);
 int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	berth_on_progress *on_progress, void *context, struct berth_answer *ret_records,
 	struct berth_failure *failure);
+/*
+ * As berth_find(), on an agent only: the records with all of these attributes, NAME=VALUE each and
+ * NULL behind them. BERTH_FAILED at an agent that knows no such filter.
+ */
+int berth_find_with_attributes(struct berth *berth, const struct berth_criteria *criteria,
+	const char *const *attributes, struct berth_answer *ret_records,
+	struct berth_failure *failure);
 
 /* ---- resolve once, re-read on trouble ---- */
 
@@ -420,6 +427,13 @@ typedef void berth_on_event(void *context, const struct berth_event *event);
  */
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure);
+/*
+ * As berth_watch(), on an agent only: of the records with all of these attributes, NAME=VALUE each
+ * and NULL behind them, and of no other nodes. A record that has them no longer is DELETED.
+ */
+int berth_watch_with_attributes(struct berth *berth, const char *path, bool recursive,
+	const char *const *attributes, berth_on_event *on_event, void *context,
+	struct berth_watch **ret_watch, struct berth_failure *failure);
 
 /*
  * 0 while events are flowing; else why they are not, in `failure` too: BERTH_TIMEOUT, what it

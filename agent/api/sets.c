@@ -100,9 +100,7 @@ static struct http_response *response_of(struct asked *asked, struct set *set, i
 	set_hold(set);
 	struct http_response *response = http_response_create_borrowed(
 		lines ? plain : json, text->text, text->len, release, set);
-	if (asked->form != SET_JSON && asked->form != SET_LINES) {
-		api_say_filter(response, set->question->key.filter.attributes);
-	}
+	api_say_filter(response, set->question->key.filter.attributes);
 	return response;
 }
 

@@ -45,8 +45,9 @@ struct handle_ops {
 	 * Where a watch's events come from; `emit` is called with `watch`. *ret_source is for the
 	 * functions below.
 	 */
-	int (*watch)(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
-		struct berth_watch *watch, void **ret_source, struct err *err);
+	int (*watch)(struct berth *berth, const char *path, bool recursive,
+		const char *const *attributes, client_emit_take *emit, struct berth_watch *watch,
+		void **ret_source, struct err *err);
 	void (*source_free)(void *source); /* accepts NULL */
 	int64_t (*source_due_ms)(const void *source);
 	void (*source_dispatch)(void *source, int64_t now_ms);
@@ -109,6 +110,9 @@ int handle_look_up(struct berth *berth, const char *target, struct berth_answer 
 /* Sends a request that has an answer. */
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
+/* `attributes` may be NULL. */
+int handle_find(struct berth *berth, const struct berth_criteria *criteria,
+	const char *const *attributes, struct berth_answer *ret, struct err *err) ERR_REQUIRED(5);
 /* The endpoints of a path, and the tier of each. */
 int handle_endpoints_near(struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, const char *zone, struct berth_endpoints *ret,
@@ -118,6 +122,9 @@ int handle_endpoints_near(struct berth *berth, const char *path,
  * NULL.
  */
 void handle_add_query(struct buffer *query, const char *name, const char *value);
+/* The same for NAME=VALUE each, NULL behind them; NULL for none. BERTH_FAILED: other text. */
+int handle_add_attributes(struct buffer *query, const char *const *attributes, struct err *err)
+	ERR_REQUIRED(3);
 
 /* ---- asking a registry ---- */
 

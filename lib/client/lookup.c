@@ -88,6 +88,20 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	return code ? handle_fail(failure, &err) : 0;
 }
 
+int berth_find_with_attributes(struct berth *berth, const struct berth_criteria *criteria,
+	const char *const *attributes, struct berth_answer *ret_records,
+	struct berth_failure *failure)
+{
+	static const struct berth_criteria any;
+	struct err err = ERR_INIT;
+	int code = handle_need_agent(berth, "a filter by attributes", &err);
+	if (code == 0) {
+		code = handle_find(
+			berth, criteria ? criteria : &any, attributes, ret_records, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
 /* ---- resolve once, re-read on trouble ---- */
 
 struct berth_lookup {

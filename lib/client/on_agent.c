@@ -10,6 +10,7 @@
 #include "lib/base/json_read.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/base/quote.h"
 #include "lib/client/endpoints.h"
 
 enum { TARGET_BYTES = LIMIT_PATH_BYTES + 4 * 1024 };
@@ -46,6 +47,25 @@ void handle_add_query(struct buffer *query, const char *name, const char *value)
 			(byte >= 'A' && byte <= 'Z') || strchr("-._~/", byte);
 		buffer_printf(query, plain ? "%c" : "%%%02X", byte);
 	}
+}
+
+int handle_add_attributes(struct buffer *query, const char *const *attributes, struct err *err)
+{
+	for (size_t i = 0; attributes && attributes[i]; i++) {
+		size_t len = strcspn(attributes[i], "=");
+		if (len == 0 || !attributes[i][len] || strcspn(attributes[i], " &?#%") < len) {
+			return err_set(err, BERTH_FAILED, "attribute %s: must be NAME=VALUE",
+				quote_text(attributes[i]).text);
+		}
+		struct buffer name;
+		buffer_init(&name, TARGET_BYTES);
+		buffer_append_text(&name, "attribute.");
+		buffer_append(&name, attributes[i], len);
+		handle_add_query(query, buffer_text(&name), attributes[i] + len + 1);
+		query->failed = query->failed || name.failed;
+		buffer_finish(&name);
+	}
+	return 0;
 }
 
 int handle_request(struct berth *berth, const struct client_request *request,
@@ -335,11 +355,9 @@ int handle_endpoints_near(struct berth *berth, const char *path,
 	return code;
 }
 
-static int find(struct berth *berth, const struct berth_criteria *criteria,
-	berth_on_progress *on_progress, void *context, struct berth_answer *ret, struct err *err)
+int handle_find(struct berth *berth, const struct berth_criteria *criteria,
+	const char *const *attributes, struct berth_answer *ret, struct err *err)
 {
-	(void)on_progress;
-	(void)context;
 	char target[TARGET_BYTES];
 	struct buffer query;
 	buffer_init(&query, sizeof(target));
@@ -349,7 +367,10 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	handle_add_query(&query, "type", criteria->type);
 	handle_add_query(&query, "id", criteria->id);
 	handle_add_query(&query, "persistence", criteria->persistence);
-	int code = query.failed ? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long") : 0;
+	int code = handle_add_attributes(&query, attributes, err);
+	if (code == 0 && query.failed) {
+		code = err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long");
+	}
 	if (code == 0) {
 		snprintf(target, sizeof(target), "/v1/find%s", buffer_text(&query));
 		struct client_request request = { .method = "GET", .target = target };
@@ -359,21 +380,41 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	return code;
 }
 
+static int find(struct berth *berth, const struct berth_criteria *criteria,
+	berth_on_progress *on_progress, void *context, struct berth_answer *ret, struct err *err)
+{
+	(void)on_progress;
+	(void)context;
+	return handle_find(berth, criteria, NULL, ret, err);
+}
+
 /* ---- watches ---- */
 
-static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
-	struct berth_watch *context, void **ret_source, struct err *err)
+static int watch(struct berth *berth, const char *path, bool recursive,
+	const char *const *attributes, client_emit_take *emit, struct berth_watch *context,
+	void **ret_source, struct err *err)
 {
-	char target[LIMIT_PATH_BYTES + 64];
+	char target[TARGET_BYTES];
 	struct client_stream *made;
-	if (make_target(target, sizeof(target), "watch", path,
-		    recursive ? "?recursive=yes" : "?recursive=no", err) ||
-		client_stream_create(&made, client_socket_path(berth->client), target,
-			berth->epoll_fd, emit, context, err)) {
-		return err->code;
+	struct buffer query;
+	buffer_init(&query, sizeof(target));
+	handle_add_query(&query, "recursive", recursive ? "yes" : "no");
+	int code = handle_add_attributes(&query, attributes, err);
+	if (code == 0 && query.failed) {
+		code = err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long");
 	}
-	*ret_source = made;
-	return 0;
+	if (code == 0) {
+		code = make_target(target, sizeof(target), "watch", path, buffer_text(&query), err);
+	}
+	buffer_finish(&query);
+	if (code == 0) {
+		code = client_stream_create(&made, client_socket_path(berth->client), target,
+			berth->epoll_fd, emit, context, err);
+	}
+	if (code == 0) {
+		*ret_source = made;
+	}
+	return code;
 }
 
 static void source_free(void *source)

@@ -187,10 +187,12 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 
 /* ---- watches ---- */
 
-static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
-	struct berth_watch *context, void **ret_source, struct err *err)
+static int watch(struct berth *berth, const char *path, bool recursive,
+	const char *const *attributes, client_emit_take *emit, struct berth_watch *context,
+	void **ret_source, struct err *err)
 {
 	struct client_tree *tree;
+	(void)attributes; /* for an agent only */
 	int code = path_check(path, strlen(path), err);
 	if (code == 0) {
 		code = client_tree_create(

@@ -178,32 +178,6 @@ static int read_again(void *context, bool past_caches, struct err *err)
 
 /* ---- opening ---- */
 
-static void add_attributes(struct buffer *query, const char *const *attributes)
-{
-	for (size_t i = 0; attributes && attributes[i]; i++) {
-		const char *value = strchr(attributes[i], '=');
-		struct buffer name;
-		buffer_init(&name, TARGET_BYTES);
-		buffer_append_text(&name, "attribute.");
-		buffer_append(&name, attributes[i], (size_t)(value - attributes[i]));
-		handle_add_query(query, buffer_text(&name), value + 1);
-		query->failed = query->failed || name.failed;
-		buffer_finish(&name);
-	}
-}
-
-static int check_attributes(const char *const *attributes, struct err *err)
-{
-	for (size_t i = 0; attributes && attributes[i]; i++) {
-		size_t len = strcspn(attributes[i], "=");
-		if (len == 0 || !attributes[i][len] || strcspn(attributes[i], " &?#%") < len) {
-			return err_set(err, BERTH_FAILED, "attribute %s: must be NAME=VALUE",
-				quote_text(attributes[i]).text);
-		}
-	}
-	return 0;
-}
-
 static void add_number(struct buffer *query, const char *name, unsigned number)
 {
 	if (number > 0) {
@@ -227,25 +201,24 @@ static int make_target(
 		return err_set(err, BERTH_INVALID_PATHNAME, "%s is neither a path nor a name",
 			quote_text(what).text);
 	}
-	if (check_attributes(options->attributes, err)) {
-		return err->code;
-	}
 	buffer_init(&out, TARGET_BYTES);
 	buffer_init(&query, TARGET_BYTES);
 	handle_add_query(&query, "as", is_path ? "path" : "name");
 	handle_add_query(&query, "api", options->filter.api);
 	handle_add_query(&query, "protocol", options->filter.protocol);
 	handle_add_query(&query, "scope", options->filter.scope);
-	add_attributes(&query, options->attributes);
+	int code = handle_add_attributes(&query, options->attributes, err);
 	handle_add_query(&query, "near", options->near);
 	handle_add_query(&query, "failover", options->failover);
 	add_number(&query, "min", options->least);
 	buffer_printf(&out, "/v1/set%s%s%s", is_path ? "" : "/", what, buffer_text(&query));
-	bool too_long = query.failed || out.failed;
+	bool too_long = code || query.failed || out.failed;
 	buffer_finish(&query);
 	*ret = too_long ? NULL : buffer_take(&out, &ignored);
 	buffer_finish(&out);
-	return *ret ? 0 : err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long");
+	return code    ? code
+		: *ret ? 0
+		       : err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long");
 }
 
 int berth_set_open(struct berth_set **ret_set, struct berth *berth, const char *what,

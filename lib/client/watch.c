@@ -71,7 +71,18 @@ static void on_emit(void *context, json_t *event)
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure)
 {
+	return berth_watch_with_attributes(
+		berth, path, recursive, NULL, on_event, context, ret_watch, failure);
+}
+
+int berth_watch_with_attributes(struct berth *berth, const char *path, bool recursive,
+	const char *const *attributes, berth_on_event *on_event, void *context,
+	struct berth_watch **ret_watch, struct berth_failure *failure)
+{
 	struct err err = ERR_INIT;
+	if (attributes && handle_need_agent(berth, "a filter by attributes", &err)) {
+		return handle_fail(failure, &err);
+	}
 	struct berth_watch *watch = calloc(1, sizeof(*watch));
 	if (!watch) {
 		err_set(&err, BERTH_FAILED, "out of memory");
@@ -80,7 +91,8 @@ int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_
 	watch->berth = berth;
 	watch->on_event = on_event;
 	watch->context = context;
-	if (berth->ops->watch(berth, path, recursive, on_emit, watch, &watch->source, &err)) {
+	if (berth->ops->watch(
+		    berth, path, recursive, attributes, on_emit, watch, &watch->source, &err)) {
 		watch_free(watch);
 		return handle_fail(failure, &err);
 	}

@@ -50,6 +50,7 @@ static const struct {
 	KNOWN(HTTP_FIELD_PREFER, "prefer", LIST),
 	KNOWN(HTTP_FIELD_TRANSFER_ENCODING, "transfer-encoding", ONCE),
 	KNOWN(HTTP_FIELD_X_CACHE, "x-cache", FIRST),
+	KNOWN(HTTP_FIELD_X_FILTER, "x-filter", FIRST),
 #undef KNOWN
 };
 

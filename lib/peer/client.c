@@ -327,6 +327,16 @@ static void read_tag(const struct http_reader *reader, char to[BERTH_TAG_BYTES])
 	text_printf(to, BERTH_TAG_BYTES, "%s", tag ? tag : "");
 }
 
+int client_check_filter(const char *target, const struct http_reader *reader, struct err *err)
+{
+	const char *query = strchr(target, '?');
+	bool overlooked = query && strstr(query, "attribute.") &&
+		!http_reader_field(reader, HTTP_FIELD_X_FILTER);
+	return overlooked ? err_set(err, BERTH_FAILED,
+				    "this agent is older: it does not filter by attributes")
+			  : 0;
+}
+
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
 	struct client_response *ret, struct buffer *ret_problem, struct err *err)
 {
@@ -347,6 +357,8 @@ int client_call(struct client *client, const struct client_request *request, int
 		if (ret_problem) {
 			buffer_append(ret_problem, response.body.data, response.body.len);
 		}
+	} else if (code == 0) {
+		code = client_check_filter(request->target, &client->reader, err);
 	}
 	if (code != 0) {
 		buffer_finish(&response.body);

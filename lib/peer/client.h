@@ -16,6 +16,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 #include "lib/berth.h"
+#include "lib/http/reader.h"
 
 #define CLIENT_BODY_BYTES (256 * 1024 * 1024)
 
@@ -65,6 +66,9 @@ const char *client_tag(const struct client *client);
 /* An answer came that no call was needed for: it is fresh. */
 void client_set_fresh(struct client *client);
 
+/* BERTH_FAILED for an answer to a target with attributes which overlooks them. */
+int client_check_filter(const char *target, const struct http_reader *reader, struct err *err)
+	ERR_REQUIRED(3);
 /* The error of an answer with another status than 2xx, from its problem+json body. */
 int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);
 

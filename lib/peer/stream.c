@@ -333,6 +333,9 @@ static int take_bytes(struct client_stream *stream, const char *bytes, size_t le
 	if (stream->reader.status != 200) {
 		return over ? client_problem(stream->reader.status, &stream->body, err) : 0;
 	}
+	if (client_check_filter(stream->target, &stream->reader, err)) {
+		return err->code;
+	}
 	code = take_frames(stream, err);
 	if (code == 0 && over) {
 		code = err_set(err, BERTH_AGENT_UNAVAILABLE, "the agent ended the event stream");

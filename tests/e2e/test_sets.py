@@ -1,7 +1,12 @@
 """GET /v1/set: who serves a path or a name, in order, with what every form has; as a stream; what
 stays while fewer than enough are there."""
 
+import contextlib
 import json
+import os
+import socket
+import tempfile
+import threading
 import unittest
 
 from berth import AgentTest, berth, wait_until
@@ -11,6 +16,33 @@ from zookeeper import ZooKeeper
 
 WEB = "/users/joe/web/prod/components"
 FAR = "/far"
+
+
+@contextlib.contextmanager
+def older_agent(kind, body):
+    """Answers each connection in the same way."""
+    with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as listener:
+        path = os.path.join(directory, "socket")
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(65536)
+                    head = (f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n"
+                        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n")
+                    peer.sendall((head + body).encode())
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield path
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
 
 
 class Sets(AgentTest):
@@ -240,6 +272,39 @@ class Sets(AgentTest):
             result = run(*arguments)
             self.assertIn(words, result.stderr, arguments)
             self.assertEqual(result.returncode, status, arguments)
+
+    def test_the_shell_finds_and_watches_by_attributes(self):
+        def run(*arguments):
+            return berth("--socket", self.asked.socket, *arguments)
+
+        canary = ("--attribute", "track=canary")
+        both = (*canary, "--attribute", "weight=3")
+        found = json.loads(run("find", *both, "--json").stdout)
+        self.assertEqual(list(found), [f"{WEB}/c2"])
+        self.assertEqual(run("find", *canary, "--protocol", "sql").returncode, 3)
+        watch = run("watch", "-r", "--once", "--json", *both, "/users")
+        self.assertEqual(list(json.loads(watch.stdout)["snapshot"]), [f"{WEB}/c2"])
+        for verb in ("find", "watch"):
+            place = [] if verb == "find" else [WEB]
+            done = run(verb, "--attribute", "a b=c", *place)
+            self.assertIn("must be NAME=VALUE", done.stderr)
+            done = berth("--registry", self.registry, verb, *canary, *place)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--attribute is for an agent", done.stderr)
+
+    def test_an_agent_that_overlooks_attributes_is_an_error(self):
+        event = json.dumps({"type": "SUBSCRIBED", "snapshot": {WEB: None}})
+        answers = {"find": ("application/json", "{}"),
+            "watch": ("application/recordio", f"{len(event)}\n{event}")}
+        for verb, (kind, body) in answers.items():
+            with older_agent(kind, body) as socket:
+                done = berth("--socket", socket, verb, *([] if verb == "find" else [WEB]),
+                    "--once" if verb == "watch" else "--json")
+                self.assertNotEqual(done.returncode, 1, verb)
+                done = berth("--socket", socket, verb, "--attribute", "a=b",
+                    *([] if verb == "find" else [WEB]))
+                self.assertEqual((done.returncode, done.stdout), (1, ""), verb)
+                self.assertIn("this agent is older", done.stderr)
 
     def test_a_reload_does_not_hold_what_is_followed(self):
         with Stream(self.asked.socket, f"/v1/set{WEB}") as stream:

@@ -269,7 +269,7 @@ Test(http_reader, keeps_every_field_by_its_name)
 	static const char *const names[HTTP_FIELDS] = { "Accept", "Age", "Cache-Control",
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "ETag",
 		"Expect", "Host", "If-Match", "If-None-Match", "Last-Event-ID", "Prefer",
-		"Transfer-Encoding", "X-Cache" };
+		"Transfer-Encoding", "X-Cache", "X-Filter" };
 	for (int field = 0; field < HTTP_FIELDS; field++) {
 		char text[100];
 		snprintf(text, sizeof(text), OK "%s: 7\r\n%sx: 8\r\n", names[field], names[field]);
