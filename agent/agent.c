@@ -51,6 +51,7 @@
 #include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
 #include "lib/base/clock.h"
+#include "lib/base/forget_code.h"
 #include "lib/program/log_writer.h"
 #include "lib/program/print_end.h"
 
@@ -58,6 +59,7 @@ enum {
 	LARGE_BYTES = 64 * 1024,
 	COMMANDS_END_WITHIN_MS = 2000, /* for killed commands: only a busy kernel takes longer */
 	MANAGER_LOOK_MS = 200,         /* whether the service manager's socket has room again */
+	SETTLED_MS = 5000,             /* from the beginning: the start is over */
 	FILES_WITHIN_MS = 5000,        /* a disk that takes longer hangs, and is not waited for */
 };
 
@@ -86,6 +88,12 @@ static void start_watchdog(struct agent *agent)
 	if (interval_ms > 0) {
 		timer_start(&agent->watchdog_timer, interval_ms);
 	}
+}
+
+static void on_settled(void *context)
+{
+	(void)context;
+	forget_code();
 }
 
 /* ---- decisions ---- */
@@ -317,6 +325,8 @@ static void serve(struct agent *agent)
 	log_info("agent", "berthd " BERTH_VERSION " runs, pid %ld, registry %s", (long)getpid(),
 		registry_url(agent->lookups));
 	start_watchdog(agent);
+	timer_init(&agent->settled_timer, agent->loop, "settled", on_settled, agent);
+	timer_start(&agent->settled_timer, SETTLED_MS);
 	agent_addresses_watch(agent);
 	/* The way to the first record is longest here: the worker starts before the checks. */
 	registry_loop_begin(&agent->registry_driver);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/err.h"
+#include "lib/base/forget_code.h"
 #include "lib/looker/child.h"
 #include "lib/looker/protocol.h"
 #include "lib/looker/wire.h"
@@ -49,6 +50,7 @@ static struct looks *begin(struct wire_frame *frame)
 			.tree_fd = looks_directory(looks),
 			.memory_mib = MEMORY_MIB };
 		sandbox_enter(&profile, cage);
+		forget_code();
 	}
 	wire_begin(&wire, LOOKER_READY);
 	wire_text(&wire, err.msg);

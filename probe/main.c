@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/forget_code.h"
 #include "lib/looker/child.h"
 #include "lib/looker/wire.h"
 #include "lib/probe/protocol.h"
@@ -128,6 +129,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	sandbox_enter(&profile, cage);
+	forget_code();
 	say_ready(cage);
 	flush();
 	serve();

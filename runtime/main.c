@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/forget_code.h"
 #include "lib/looker/child.h"
 #include "lib/looker/wire.h"
 #include "lib/program/memory.h"
@@ -37,6 +38,7 @@ static struct engine *begin(struct wire_frame *frame)
 		exit(EXIT_FAILURE);
 	}
 	sandbox_enter(&profile, cage);
+	forget_code();
 	wire_begin(&wire, RUNTIME_READY);
 	wire_text(&wire, cage);
 	wire_end(&wire);

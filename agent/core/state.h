@@ -183,6 +183,7 @@ struct agent {
 	struct timer phase_timer;
 	struct timer watchdog_timer;
 	struct timer manager_timer;
+	struct timer settled_timer;
 	struct lasting_io signals;
 	void (*on_signal)(struct agent *agent, int signal_number);
 	sigset_t warned_of; /* signals that may have been meant to stop the container */

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <malloc.h>
@@ -360,26 +359,6 @@ static void bound_processor_time(bool bounded)
 	sigprocmask(bounded ? SIG_UNBLOCK : SIG_BLOCK, &ending, NULL);
 }
 
-/*
- * Gives the pages of code back that only the start needed: libseccomp's, which the program shares
- * with nobody, and those of the loader. A page that is used again comes from the file again.
- */
-static int forget_code(struct dl_phdr_info *info, size_t size, void *context)
-{
-	uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-	(void)size;
-	(void)context;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & mask;
-		uintptr_t end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
-		if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) {
-			(void)madvise((void *)begin, end - begin, MADV_DONTNEED);
-		}
-	}
-	return 0;
-}
-
 static bool filter_calls(unsigned rights)
 {
 	bound_processor_time(true);
@@ -389,7 +368,6 @@ static bool filter_calls(unsigned rights)
 		seccomp_release(filter);
 	}
 	bound_processor_time(false);
-	dl_iterate_phdr(forget_code, NULL);
 	return done;
 }
 

@@ -10,11 +10,13 @@ import pathlib
 import re
 import socket
 import tempfile
+import time
 
 from berth import Agent, wait_until
 from kazoo_client import kazoo
 from zookeeper import ZooKeeper
 
+SETTLED_SECONDS = 7  # the agent has given back what only its start needed, and so has the worker
 PATHS = [int(count) for count in os.environ.get("BERTH_PATHS", "0 100 1000 10000").split()]
 DIRECTORY = "/users/joe/org-example-web/many/components"
 
@@ -53,6 +55,7 @@ def measure(server, folder, count):
         agent.wait_state("registered")
         wait_until(lambda: watches(server) > count and metric(agent,
             "berth_cache_entries") >= count, "the cache is warm")
+        time.sleep(SETTLED_SECONDS)
         return pss(agent.process.pid), pss(agent.worker()), metric(agent,
             "berth_cache_bytes") / 1024, watches(server)
     finally:

@@ -14,7 +14,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <linux/landlock.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -36,14 +35,9 @@
 #include "tests/support/deeds.h"
 #include "tests/support/scratch.h"
 
-enum { ALL_RIGHTS = 31, MOST_RULES = 8, MOST_CALLS = 256, MOST_SOCKETS = 16, MOST_RANGES = 1024 };
+enum { ALL_RIGHTS = 31, MOST_RULES = 8, MOST_CALLS = 256, MOST_SOCKETS = 16 };
 
 /* ---- the kernel, as a test wants it ---- */
-
-struct range {
-	uintptr_t begin;
-	size_t len;
-};
 
 static struct notes {
 	char words[SANDBOX_WORDS_BYTES];
@@ -68,8 +62,6 @@ static struct notes {
 	bool bounded, interruptible;
 	/* of memory */
 	int arenas;
-	struct range ranges[MOST_RANGES];
-	int range_count;
 } * notes;
 
 static struct {
@@ -205,16 +197,6 @@ int mallopt(int parameter, int value)
 	return 1;
 }
 #endif
-
-int madvise(void *begin, size_t len, int advice)
-{
-	static int (*next)(void *, size_t, int);
-	next = next ? next : (int (*)(void *, size_t, int))dlsym(RTLD_NEXT, "madvise");
-	if (kernel.in_the_cage && advice == MADV_DONTNEED && notes->range_count < MOST_RANGES) {
-		notes->ranges[notes->range_count++] = (struct range){ (uintptr_t)begin, len };
-	}
-	return next(begin, len, advice);
-}
 
 /* ---- a process in its cage ---- */
 

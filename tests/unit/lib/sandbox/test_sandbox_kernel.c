@@ -234,45 +234,6 @@ SANDBOX_TEST(sandbox_kernel, memory_has_the_bound_of_the_profile)
 #endif
 }
 
-/* ---- the code of the start ---- */
-
-static bool gave_back(uintptr_t begin, uintptr_t end)
-{
-	for (int i = 0; i < notes->range_count; i++) {
-		if (notes->ranges[i].begin == begin && notes->ranges[i].len == end - begin) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Counts the parts of an object that are not written, and expects them to be given back. */
-static int expect_given_back(struct dl_phdr_info *info, size_t size, void *context)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	(void)size;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uintptr_t begin = info->dlpi_addr + part->p_vaddr;
-		if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) {
-			++*(int *)context;
-			cr_expect(gave_back(begin - begin % page, begin + part->p_memsz), "%s %d",
-				info->dlpi_name, i);
-		}
-	}
-	return 0;
-}
-
-SANDBOX_TEST(sandbox_kernel, the_pages_of_code_are_given_back)
-{
-	int parts = 0;
-	kernel.has_filters = false;
-	words_of_cage();
-	dl_iterate_phdr(expect_given_back, &parts);
-	cr_expect_gt(parts, 4);
-	cr_expect_eq(notes->range_count, parts, "and nothing that was written");
-}
-
 #else
 
 Test(sandbox_kernel, a_build_without_a_cage_asks_the_kernel_for_nothing)
