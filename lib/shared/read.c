@@ -130,6 +130,15 @@ static bool same_key(shared_word *words, const char *key, size_t len)
 	return memcmp(&word, key, len) == 0;
 }
 
+/* Of a block, whose lines come from memory one next to the other, and not one after the other. */
+static inline void fetch_ahead(shared_word *words, size_t len)
+{
+	enum { LINE_BYTES = 64, MOST_BYTES = 1024 };
+	for (size_t at = 0; at < len && at < MOST_BYTES; at += LINE_BYTES) {
+		__builtin_prefetch((const void *)(uintptr_t)(words + at / SHARED_WORD_BYTES));
+	}
+}
+
 /* ELSEWHERE: the slot is another key's. TORN: it was written meanwhile. */
 enum look { LOOK_HERE, LOOK_ELSEWHERE, LOOK_ASK, LOOK_TORN };
 
@@ -151,6 +160,7 @@ static enum look look_at(const struct shared_map *map, shared_word *slot, const 
 		return LOOK_ASK;
 	}
 	shared_word *block = map->words + offset / SHARED_WORD_BYTES;
+	fetch_ahead(block, shared_block_bytes(key_len, value_len));
 	if (!same_key(block, key, key_len)) {
 		return LOOK_ELSEWHERE;
 	}
