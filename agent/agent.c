@@ -241,17 +241,18 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	if (code == 0) {
 		harden(agent);
 		claim_orphans(agent, main_argv, received);
-		log_start();
 		code = open_state(agent, received, err);
 	}
 	if (code == 0) {
-		agent_holder_open(agent, upgrade_text(received, "holder"));
 		open_services(agent, received);
-		agent_drain_load(agent, upgrade_get(received, "drain"));
-		agent_drain_early_init(agent);
+		/* Its way is the longest, so its worker starts before our other processes. */
 		code = agent_registry_open(agent, upgrade_get(received, "session"), err);
 	}
+	log_start();
 	if (code == 0) {
+		agent_holder_open(agent, upgrade_text(received, "holder"));
+		agent_drain_load(agent, upgrade_get(received, "drain"));
+		agent_drain_early_init(agent);
 		const json_t *changes = upgrade_get(received, "cached");
 		agent_cache_open(agent, json_string_value(json_object_get(changes, "cache")));
 		code = agent_further_open(agent, json_object_get(changes, "further"), err);
@@ -328,7 +329,6 @@ static void serve(struct agent *agent)
 	timer_init(&agent->settled_timer, agent->loop, "settled", on_settled, agent);
 	timer_start(&agent->settled_timer, SETTLED_MS);
 	agent_addresses_watch(agent);
-	/* The way to the first record is longest here: the worker starts before the checks. */
 	registry_loop_begin(&agent->registry_driver);
 	agent_wake(agent);
 	notify_ready();

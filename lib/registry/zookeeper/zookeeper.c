@@ -74,7 +74,7 @@ static void try_credential_again(struct registry_zk *zk)
 	}
 }
 
-/* A worker that goes on with the session, if there is one. */
+/* It goes on with the session, if there is one. */
 static int spawn_worker(struct registry_zk *zk, struct err *err)
 {
 	struct zk_hello hello = {
@@ -94,12 +94,8 @@ static int spawn_worker(struct registry_zk *zk, struct err *err)
 	return code;
 }
 
-static void start_worker(struct registry_zk *zk)
+static int start_worker(struct registry_zk *zk, struct err *err)
 {
-	struct err err = ERR_INIT;
-	if (zk->not_before_ms != 0) {
-		try_credential_again(zk);
-	}
 	zk->restart_at_ms = INT64_MAX;
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
 	zk->worker_complained = false;
@@ -107,19 +103,30 @@ static void start_worker(struct registry_zk *zk)
 	zk->closed = 0;
 	zk->started_ms = clock_monotonic_ms();
 	zk->said_ms = zk->started_ms;
-	zk->no_worker = spawn_worker(zk, &err) < 0;
+	zk->no_worker = spawn_worker(zk, err) < 0;
 	if (zk->no_worker) {
+		zk->stuck_at_ms = INT64_MAX;
+		return err->code;
+	}
+	registry_zk_quota_begin(&zk->quota, zk->now_ms);
+	registry_zk_poll_worker(zk, EPOLL_CTL_ADD, false);
+	poll_log(zk);
+	return 0;
+}
+
+static void start_worker_again(struct registry_zk *zk)
+{
+	struct err err = ERR_INIT;
+	if (zk->not_before_ms != 0) {
+		try_credential_again(zk);
+	}
+	if (start_worker(zk, &err)) {
 		registry_zk_attempt_failed(zk, err.msg);
 		if (registry_zk_warning_due(zk)) {
 			registry_zk_log(zk, REGISTRY_LOG_ERROR, "%s", err.msg);
 		}
-		zk->stuck_at_ms = INT64_MAX;
 		schedule_restart(zk);
 		registry_zk_jobs_fail_unsent(zk, BERTH_REGISTRY_UNAVAILABLE, zk->trouble);
-	} else {
-		registry_zk_quota_begin(&zk->quota, zk->now_ms);
-		registry_zk_poll_worker(zk, EPOLL_CTL_ADD, false);
-		poll_log(zk);
 	}
 }
 
@@ -343,7 +350,15 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 		zk_free(zk);
 		return err->code;
 	}
-	/* restart_at_ms is 0: the first dispatch() starts the worker. */
+	/*
+	 * The process comes up while the caller prepares the rest. If it cannot be started, the
+	 * first dispatch() tries again, and says why.
+	 */
+	struct err ignored = ERR_INIT;
+	zk->now_ms = clock_monotonic_ms();
+	if (start_worker(zk, &ignored)) {
+		zk->restart_at_ms = 0;
+	}
 	*ret_backend = &zk->backend;
 	return 0;
 }
@@ -440,7 +455,7 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 		drop_worker(zk, zk->replace_why);
 	}
 	if (now_ms >= zk->restart_at_ms) {
-		start_worker(zk);
+		start_worker_again(zk);
 	}
 	registry_zk_jobs_deadlines(zk);
 }
