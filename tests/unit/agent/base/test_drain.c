@@ -1,17 +1,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-#include "agent/base/drain.h"
+#include "agent/base/drains.h"
 #include "lib/base/array.h"
-
-Test(drain, begins_without_end)
-{
-	struct drain drain = { 0 };
-	drain_begin(&drain, "upgrade", 0, 100);
-	cr_assert(drain.active);
-	cr_assert(not(drain_expire(&drain, 1e9)));
-	cr_assert(eq(str, drain.reason, "upgrade"));
-}
 
 Test(drain, ends_by_itself_after_its_time)
 {
@@ -67,14 +58,6 @@ Test(drain, a_wrong_shape_is_refused)
 	cr_assert(not(drain_from_json(&drain, NULL, 0)));
 }
 
-Test(drain, none_is_just_inactive)
-{
-	struct drain drain = { 0 };
-	json_t *json = drain_json(&drain);
-	cr_assert(eq(int, json_is_false(json_object_get(json, "active")), 1));
-	json_decref(json);
-}
-
 Test(drain, is_described_with_its_reason_if_it_has_one)
 {
 	struct drain drain = { 0 };
@@ -104,35 +87,17 @@ Test(drain, is_quiet_after_two_looks_in_a_row)
 	cr_assert(not(drain_is_quiet(&drain)));
 }
 
-Test(drain, its_end_is_shown_when_it_has_one)
+Test(drain, one_of_many_ends_alone)
 {
-	static const double ends[] = { 0.5, 1, 0 };
-	struct drain drain = { 0 };
+	struct drains drains = { .items = NULL };
 	for (int i = 0; i < 3; i++) {
-		drain_begin(&drain, "disk", ends[i], 0.25);
-		json_t *json = drain_json(&drain);
-		const json_t *until = json_object_get(json, "until");
-		cr_assert(eq(int, json_is_true(json_object_get(json, "active")), 1));
-		cr_assert(eq(dbl, json_number_value(until), i < 2 ? ends[i] + 0.25 : 0));
-		cr_assert(eq(int, json_is_null(until), i == 2));
-		json_decref(json);
+		char name[] = { (char)('a' + i), '\0' };
+		drain_begin(&drains_add(&drains, name)->drain, name, 0, 100);
 	}
-}
-
-Test(drain, members_that_are_missing_have_defaults)
-{
-	struct drain drain = { 0 };
-	drain_begin(&drain, "disk", 30, 100);
-	json_t *json = json_pack("{s:b}", "active", 1);
-	cr_assert(drain_from_json(&drain, json, 200));
-	cr_assert(drain.active);
-	cr_assert(zero(dbl, drain.since));
-	cr_assert(zero(dbl, drain.until));
-	cr_assert(eq(str, drain.reason, ""));
-	json_decref(json);
-	json = json_pack("{s:b, s:s}", "active", 0, "reason", "of one that is over");
-	cr_assert(drain_from_json(&drain, json, 200));
-	cr_assert(not(drain.active));
-	cr_assert(eq(str, drain.reason, ""));
-	json_decref(json);
+	cr_assert(eq(ptr, drains_add(&drains, "b"), drains_find(&drains, "b")));
+	drains_remove(&drains, drains_find(&drains, "a"));
+	cr_assert(eq(ptr, drains_find(&drains, "a"), NULL));
+	cr_assert(eq(str, drains_find(&drains, "b")->drain.reason, "b"));
+	cr_assert(eq(str, drains_find(&drains, "c")->drain.reason, "c"));
+	drains_finish(&drains);
 }

@@ -3,7 +3,6 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,23 +11,16 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/array.h"
-#include "tests/support/descriptors.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
 static struct ev_loop *loop;
 static struct file_queue *queue;
-static char told[200]; /* the names of the jobs whose on_done came, and how they ended */
-static bool no_processes;
-static bool no_pipes;
-static bool orphaned;     /* as if the agent died while it made a child */
-static bool unended;      /* a message that came without its end */
+static char told[200];    /* the names of the jobs whose on_done came, and how they ended */
 static char message[300]; /* the last one */
 static int forks;
 
@@ -73,27 +65,8 @@ pid_t fork(void)
 	if (!next) {
 		*(void **)&next = dlsym(RTLD_NEXT, "fork");
 	}
-	errno = EAGAIN;
-	forks += !no_processes;
-	return no_processes ? -1 : next();
-}
-
-int pipe2(int ends[2], int flags)
-{
-	errno = EMFILE;
-	return no_pipes ? -1 : (int)syscall(SYS_pipe2, ends, flags);
-}
-
-pid_t getppid(void)
-{
-	return orphaned ? 1 : (pid_t)syscall(SYS_getppid);
-}
-
-/* 0 would be this program and its children. */
-int kill(pid_t pid, int signal)
-{
-	cr_assert_neq(pid, 0);
-	return (int)syscall(SYS_kill, pid, signal);
+	forks++;
+	return next();
 }
 
 /* ---- the stage ---- */
@@ -119,7 +92,6 @@ TestSuite(file_queue, .init = open_stage, .fini = close_stage);
 
 static void on_done(void *context, const struct err *err)
 {
-	unended = unended || !memchr(err->msg, '\0', sizeof(err->msg));
 	snprintf(message, sizeof(message), "%s", err->msg);
 	size_t len = strlen(told);
 	snprintf(told + len, sizeof(told) - len, "%s%s ", (const char *)context,
@@ -191,18 +163,20 @@ Test(file_queue, a_failure_is_told)
 	run_until_told("one failed ");
 }
 
-Test(file_queue, a_failure_with_a_long_path_is_told_as_far_as_there_is_room)
+Test(file_queue, a_file_that_could_not_be_written_is_tried_again_after_a_pause)
 {
-	char name[600];
-	memset(name, 'a', sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	name[100] = name[200] = name[300] = name[400] = '/';
-	struct file_work work = { .step = FILE_COMMIT,
-		.temporary = allocate_text("/none"),
-		.path = allocate_format("/%s", name) };
+	struct file_work work = { .step = FILE_REPLACE,
+		.temporary = allocate_text(path_of("no/new")),
+		.path = allocate_text(path_of("no/file")),
+		.owner = { 0600, (uid_t)-1, (gid_t)-1 },
+		.data = allocate_text("text"),
+		.len = 4,
+		.again = true };
 	file_queue_add(queue, &work, on_done, (void *)(uintptr_t) "one");
 	run_until_told("one failed ");
-	cr_expect_not(unended);
+	cr_assert_eq(mkdir(path_of("no"), 0700), 0);
+	run_until_told("one failed one ");
+	cr_expect_str_eq(content("no/file"), "text");
 }
 
 Test(file_queue, a_prepared_file_stays_until_it_is_committed)
@@ -398,122 +372,6 @@ Test(file_queue, a_file_whose_children_are_all_killed_is_a_failure)
 	cr_expect_str_eq(message, text);
 }
 
-Test(file_queue, nothing_stays_open_behind_a_job)
-{
-	add("one", FILE_REPLACE, "file", "text"); /* what the loop itself opens is open */
-	run_until_told("one ");
-	int before = descriptors_count();
-	add("two", FILE_REPLACE, "file", "text");
-	add("three", FILE_COMMIT, "none", NULL);
-	cr_assert(file_queue_wait(queue, 60000));
-	cr_expect_eq(descriptors_count(), before);
-}
-
-static void write_without(bool *what, const char *text)
-{
-	int before = descriptors_count();
-	*told = '\0';
-	*what = true;
-	add("one", FILE_REPLACE, "file", text);
-	cr_assert_str_eq(told, ""); /* never from inside the call */
-	run_until_told("one ");
-	*what = false;
-	cr_assert_str_eq(content("file"), text);
-	cr_assert_eq(descriptors_count(), before);
-}
-
-Test(file_queue, without_processes_the_loop_does_the_work)
-{
-	add("one", FILE_REMOVE, "file", NULL); /* what the loop itself opens is open */
-	run_until_told("one ");
-	write_without(&no_processes, "first");
-	write_without(&no_pipes, "second");
-	cr_expect_eq(forks, 1);
-}
-
-Test(file_queue, a_first_job_without_processes_is_done_by_the_loop)
-{
-	no_processes = true;
-	add("one", FILE_REPLACE, "file", "text");
-	cr_assert_str_eq(told, "");
-	run_until_told("one ");
-	cr_expect_str_eq(content("file"), "text");
-	add("two", FILE_REPLACE, "file", "more");
-	cr_expect(file_queue_wait(queue, 0), "it was done at once");
-	cr_expect_str_eq(told, "one two ");
-	no_processes = false;
-}
-
-/* The death of its agent, which would kill it, may have come before it could say so. */
-Test(file_queue, a_child_whose_agent_has_died_does_nothing)
-{
-	orphaned = true;
-	add("one", FILE_REPLACE, "file", "text");
-	run_until_told("one failed ");
-	orphaned = false;
-	cr_expect_str_eq(content("file"), "absent");
-	cr_expect_str_eq(content(".file.new"), "absent");
-}
-
-/* The file that a descriptor of a process is open on; "" when it has none of that number. */
-static void find_descriptor(pid_t pid, int fd, char target[SCRATCH_PATH])
-{
-	char link[64];
-	snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, fd);
-	ssize_t len = readlink(link, target, SCRATCH_PATH - 1);
-	target[len > 0 ? len : 0] = '\0';
-}
-
-static bool has_descriptor(pid_t pid, int fd)
-{
-	char target[SCRATCH_PATH];
-	find_descriptor(pid, fd, target);
-	return *target != '\0';
-}
-
-Test(file_queue, a_child_has_none_of_the_agents_descriptors_but_stderr)
-{
-	int first = dup2(STDERR_FILENO, 700);
-	int second = dup2(STDERR_FILENO, 3 + descriptors_count());
-	hang();
-	add("one", FILE_REPLACE, "file", "text");
-	pid_t child = child_at_work();
-	char own[SCRATCH_PATH];
-	char others[SCRATCH_PATH];
-	find_descriptor(getpid(), STDERR_FILENO, own);
-	find_descriptor(child, STDERR_FILENO, others);
-	cr_expect_str_eq(others, own);
-	cr_expect_not(has_descriptor(child, first));
-	cr_expect_not(has_descriptor(child, second));
-	close(first);
-	close(second);
-	int gate = release();
-	run_until_told("one ");
-	close(gate);
-}
-
-Test(file_queue, signals_that_end_the_agent_do_not_end_a_child)
-{
-	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
-	sigset_t before, after;
-	sigprocmask(SIG_BLOCK, NULL, &before);
-	hang();
-	add("one", FILE_REPLACE, "file", "text");
-	pid_t child = child_at_work();
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		cr_assert_eq(kill(child, numbers[i]), 0);
-	}
-	sigprocmask(SIG_BLOCK, NULL, &after);
-	for (int number = 1; number < SIGRTMAX; number++) {
-		cr_expect_eq(
-			sigismember(&before, number), sigismember(&after, number), "%d", number);
-	}
-	int gate = release();
-	run_until_told("one ");
-	cr_expect_eq(forks, 1, "%d", forks);
-	close(gate);
-}
-
 /* An agent that is killed while a child of it is at work; returns the child. */
 static pid_t leave_a_child_behind(void)
 {
@@ -531,20 +389,6 @@ static pid_t leave_a_child_behind(void)
 	close(ends[0]);
 	cr_assert_eq(waitpid(agent, NULL, 0), agent);
 	return pid;
-}
-
-Test(file_queue, without_the_lock_a_child_dies_with_its_agent)
-{
-	int status = 0;
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	hang();
-	pid_t child = leave_a_child_behind();
-	for (int i = 0; i < 10000 && waitpid(child, &status, WNOHANG) == 0; i++) {
-		usleep(1000);
-	}
-	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%d", status);
-	close(release());
-	cr_expect_str_eq(content("file"), "absent");
 }
 
 Test(file_queue, with_the_lock_a_child_does_its_work_without_its_agent)
@@ -600,26 +444,6 @@ Test(file_queue, the_end_takes_what_is_ready_behind_a_job_that_hangs)
 	int gate = release();
 	cr_expect(file_queue_wait(queue, 60000));
 	cr_expect_str_eq(told, "two failed one ");
-	close(gate);
-}
-
-/* A child outlives the agent. */
-Test(file_queue, the_end_begins_what_waits_for_a_file_that_is_ready)
-{
-	hang();
-	add("one", FILE_REPLACE, "file", "first");
-	pid_t child = child_at_work();
-	int gate = release();
-	siginfo_t ended;
-	cr_assert_eq(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
-	close(gate);
-	hang();
-	add("two", FILE_REPLACE, "file", "second");
-	cr_expect_not(file_queue_wait(queue, 0));
-	cr_expect_str_eq(told, "one ");
-	cr_expect_eq(forks, 2);
-	gate = release();
-	run_until_told("one two ");
 	close(gate);
 }
 

@@ -1,11 +1,9 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/history.h"
-#include "lib/base/array.h"
 
 static struct history *history;
 
@@ -136,17 +134,6 @@ Test(history, a_repeated_retry_is_new_once)
 	json_decref(fresh);
 }
 
-Test(history, attempts_are_one_entry_with_the_last_reason)
-{
-	retry(1, "connecting", "connecting", "refused, attempt 1");
-	retry(2, "connecting", "connecting", "unreachable, attempt 2");
-	cr_expect_eq(retry(3, "connecting", "connecting", "refused, attempt 3"), 3);
-	json_t *list = history_json(history, true);
-	cr_assert_eq(json_array_size(list), 1);
-	cr_expect_str_eq(text_at(list, 0, "why"), "refused, attempt 3");
-	json_decref(list);
-}
-
 Test(history, a_retry_of_another_is_not_a_repetition)
 {
 	const struct transition other = {
@@ -164,15 +151,6 @@ Test(history, a_retry_of_another_is_not_a_repetition)
 	cr_expect_str_eq(text_at(list, 0, "subject"), "web");
 	cr_expect_str_eq(text_at(list, 4, "subject"), "db");
 	json_decref(list);
-}
-
-Test(history, a_retry_repeats_one_of_the_last_two)
-{
-	retry(1, "a", "b", "x");
-	retry(2, "b", "c", "x");
-	cr_expect_eq(retry(3, "a", "b", "x"), 2);
-	retry(4, "c", "d", "x");
-	cr_expect_eq(retry(5, "b", "c", "x"), 1, "two others came after it");
 }
 
 Test(history, only_retries_are_merged)
@@ -205,100 +183,4 @@ Test(history, takes_up_what_was_saved_before_what_is_there)
 	free(text);
 	json_decref(list);
 	json_decref(saved);
-}
-
-static void check_text(void)
-{
-	json_t *list = history_json(history, true);
-	char *expected = json_dumps(list, JSON_COMPACT);
-	char *text = history_text(history);
-	cr_expect_str_eq(text, expected);
-	free(text);
-	free(expected);
-	json_decref(list);
-}
-
-Test(history, its_text_is_that_of_its_json_after_each_change)
-{
-	check_text();
-	for (int i = 0; i < HISTORY_LENGTH + 2; i++) {
-		add(i, "a", "b", "\"quoted\"");
-		check_text();
-	}
-	retry(1, "b", "failed", "again");
-	check_text();
-	retry(2, "b", "failed", "again");
-	check_text();
-}
-
-Test(history, each_text_has_a_length_at_which_it_is_cut)
-{
-	static const struct {
-		const char *name;
-		size_t len;
-	} cases[] = { { "subject", 127 }, { "from", 31 }, { "to", 31 }, { "why", 319 },
-		{ "component", 127 }, { "output", 255 } };
-	char text[400];
-	memset(text, 'a', sizeof(text) - 1);
-	text[sizeof(text) - 1] = '\0';
-	history_add(history, 1,
-		&(struct transition){ .subject = text,
-			.from = text,
-			.to = text,
-			.why = text,
-			.component = text,
-			.output = text });
-	json_t *list = history_json(history, true);
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		cr_expect_eq(
-			strlen(text_at(list, 0, cases[i].name)), cases[i].len, "%s", cases[i].name);
-	}
-	json_decref(list);
-}
-
-Test(history, a_saved_repetition_is_one_of_more_than_once)
-{
-	static const struct {
-		const char *members;
-		double first, count; /* 0: not shown */
-	} cases[] = {
-		{ "", 0, 0 },
-		{ ",\"count\":1,\"first\":3", 0, 0 },
-		{ ",\"count\":0,\"first\":3", 0, 0 },
-		{ ",\"count\":-2,\"first\":3", 0, 0 },
-		{ ",\"count\":2,\"first\":3", 3, 2 },
-		{ ",\"count\":2", 0, 2 },
-		{ ",\"count\":4294967295,\"first\":3", 3, 4294967295. },
-		{ ",\"count\":4294967296,\"first\":3", 0, 0 },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char text[200];
-		snprintf(text, sizeof(text),
-			"[{\"time\":5,\"subject\":\"s\",\"from\":\"a\",\"to\":\"b\","
-			"\"why\":\"\"%s}]",
-			cases[i].members);
-		json_t *saved = json_loads(text, 0, NULL);
-		history_destroy(history);
-		history = history_create();
-		history_load(history, saved);
-		json_t *list = history_json(history, true);
-		cr_expect_eq(number_at(list, 0, "first"), cases[i].first, "%s", text);
-		cr_expect_eq(number_at(list, 0, "count"), cases[i].count, "%s", text);
-		cr_expect_null(json_object_get(json_array_get(list, 0), "output"));
-		json_decref(list);
-		json_decref(saved);
-	}
-}
-
-Test(history, outputs_outlast_a_load)
-{
-	history_add(history, 1,
-		&(struct transition){
-			.subject = "s", .from = "a", .to = "b", .why = "", .output = "secret" });
-	json_t *none = json_array();
-	history_load(history, none);
-	json_t *list = history_json(history, true);
-	cr_expect_str_eq(text_at(list, 0, "output"), "secret");
-	json_decref(list);
-	json_decref(none);
 }

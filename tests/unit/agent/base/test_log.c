@@ -2,15 +2,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/log.h"
 #include "lib/base/array.h"
-#include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 
 static char path[SCRATCH_PATH];
@@ -137,88 +134,4 @@ Test(log, a_message_that_is_too_long_is_cut_and_errno_is_kept)
 	cr_expect_eq(errno, ENOSPC);
 	cr_expect_lt(strlen(logged()), 8192);
 	free(message);
-}
-
-static int write_errors[2]; /* of the next calls; 0: none */
-
-ssize_t write(int file, const void *bytes, size_t len)
-{
-	int error = write_errors[0];
-	write_errors[0] = write_errors[1];
-	write_errors[1] = 0;
-	if (error) {
-		errno = error;
-		return -1;
-	}
-	return (ssize_t)syscall(SYS_write, file, bytes, len);
-}
-
-Test(log, a_line_is_written_once_whatever_interrupts_it)
-{
-	errno = EINTR; /* of another call */
-	log_info("a", "b");
-	cr_expect_str_eq(behind_time(logged()), "info  a: b\n");
-	write_errors[0] = write_errors[1] = EINTR;
-	log_info("a", "b");
-	cr_expect_str_eq(behind_time(logged()), "info  a: b\n");
-	write_errors[0] = EIO;
-	log_info("a", "b");
-	cr_expect_str_eq(logged(), "", "it is lost");
-}
-
-static const struct timespec *stopped_at;
-
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	if (!stopped_at) {
-		return (int)syscall(CLOCK_CALL, clock, now);
-	}
-	*now = *stopped_at;
-	return 0;
-}
-
-Test(log, its_time_has_milliseconds)
-{
-	static const struct {
-		struct timespec time;
-		const char *text;
-	} cases[] = { { { 0, 0 }, "1970-01-01T00:00:00.000Z info  a: b\n" },
-		{ { 1000000000, 999999999 }, "2001-09-09T01:46:40.999Z info  a: b\n" },
-		{ { 1000000000, 7000000 }, "2001-09-09T01:46:40.007Z info  a: b\n" },
-		{ { 1000000000, 999000000 }, "2001-09-09T01:46:40.999Z info  a: b\n" } };
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		stopped_at = &cases[i].time;
-		log_info("a", "b");
-		cr_expect_str_eq(logged(), cases[i].text);
-	}
-	stopped_at = NULL;
-}
-
-/* Of the clock that the log reads: time() is behind it until the kernel's next tick. */
-static time_t wall_clock(void)
-{
-	struct timespec now;
-	cr_assert_eq(clock_gettime(CLOCK_REALTIME, &now), 0);
-	return now.tv_sec;
-}
-
-Test(log, its_time_is_that_of_the_wall_clock)
-{
-	static const bool forms[] = { false, true };
-	for (int i = 0; i < 2; i++) {
-		struct tm parts = { 0 };
-		int ms;
-		log_set(LOG_LEVEL_INFO, forms[i]);
-		time_t before = wall_clock();
-		log_info("a", "b");
-		time_t after = wall_clock();
-		const char *line = logged();
-		const char *text = forms[i] ? strstr(line, "\"time\":\"") : line;
-		cr_assert_not_null(text, "%s", line);
-		const char *rest = strptime(text + (forms[i] ? 8 : 0), "%Y-%m-%dT%H:%M:%S", &parts);
-		cr_assert(rest && sscanf(rest, ".%3dZ", &ms) == 1, "%s", line);
-		time_t shown = timegm(&parts);
-		cr_expect(before <= shown && shown <= after, "%s", line);
-		cr_expect(!forms[i] || strstr(line, "\"subject\":\"a\""), "%s", line);
-	}
 }

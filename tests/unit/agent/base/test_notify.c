@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/notify.h"
@@ -76,8 +75,16 @@ Test(notify, a_manager_that_does_not_read_stops_nobody)
 	for (int i = 0; i < 2000; i++) {
 		notify_watchdog();
 	}
+	notify_stopping();
+	cr_expect_not(notify_again(), "there is no room");
 	cr_expect_str_eq(heard(), "WATCHDOG=1");
 	cr_expect_eq(descriptors_count(), before);
+	cr_expect(notify_again());
+	const char *last = "";
+	for (const char *next = heard(); *next; next = heard()) {
+		last = strcmp(next, "STOPPING=1") == 0 ? "STOPPING=1" : last;
+	}
+	cr_expect_str_eq(last, "STOPPING=1", "it comes when there is room");
 }
 
 Test(notify, an_abstract_socket_is_one_too)
@@ -93,59 +100,6 @@ Test(notify, an_abstract_socket_is_one_too)
 	notify_ready();
 	cr_expect_str_eq(heard(), "READY=1");
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/notify", folder);
-}
-
-/* The kernel takes a path that fills its room, but not every program does. */
-Test(notify, a_path_of_a_socket_has_a_length)
-{
-	char path[sizeof(address.sun_path) + 1];
-	close(manager);
-	unlink(address.sun_path);
-	snprintf(path, sizeof(path), "%.80s/%0*d", folder,
-		(int)(sizeof(path) - 2 - strnlen(folder, 80)), 0);
-	cr_assert_eq(strlen(path), sizeof(address.sun_path));
-	memcpy(address.sun_path, path, sizeof(address.sun_path));
-	bind_manager(sizeof(address));
-	setenv("NOTIFY_SOCKET", path, 1);
-	notify_init(-1);
-	notify_ready();
-	cr_expect_str_empty(heard());
-	close(manager);
-	unlink(path);
-
-	path[sizeof(path) - 2] = '\0';
-	address.sun_path[sizeof(path) - 2] = '\0';
-	bind_manager(sizeof(address));
-	setenv("NOTIFY_SOCKET", path, 1);
-	notify_init(-1);
-	notify_ready();
-	cr_expect_str_eq(heard(), "READY=1");
-}
-
-Test(notify, a_reload_has_the_time_of_its_beginning)
-{
-	struct timespec times[2];
-	long long shown;
-	notify_init(-1);
-	clock_gettime(CLOCK_MONOTONIC, &times[0]);
-	notify_reloading();
-	clock_gettime(CLOCK_MONOTONIC, &times[1]);
-	const char *text = heard();
-	cr_assert_eq(sscanf(text, "RELOADING=1\nMONOTONIC_USEC=%lld", &shown), 1, "%s", text);
-	cr_expect_geq(shown, times[0].tv_sec * 1000000LL + times[0].tv_nsec / 1000, "%s", text);
-	cr_expect_leq(shown, times[1].tv_sec * 1000000LL + times[1].tv_nsec / 1000, "%s", text);
-}
-
-Test(notify, a_long_status_is_cut)
-{
-	char status[1000];
-	memset(status, 'a', sizeof(status) - 1);
-	status[sizeof(status) - 1] = '\0';
-	notify_init(-1);
-	notify_status("%s", status);
-	const char *text = heard();
-	cr_expect_eq(strlen(text), 511);
-	cr_expect_eq(strncmp(text, "STATUS=aaa", 10), 0, "%s", text);
 }
 
 Test(notify, without_a_manager_nothing_is_sent)
@@ -169,16 +123,6 @@ Test(notify, without_a_manager_nothing_is_sent)
 Test(notify, the_watchdog_is_fed_twice_in_its_time)
 {
 	setenv("WATCHDOG_USEC", "3000000", 1);
-	notify_init(-1);
-	cr_expect_eq(notify_watchdog_interval_ms(), 1500);
-}
-
-Test(notify, a_watchdog_of_this_process_counts)
-{
-	char pid[16];
-	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	setenv("WATCHDOG_USEC", "3000000", 1);
-	setenv("WATCHDOG_PID", pid, 1);
 	notify_init(-1);
 	cr_expect_eq(notify_watchdog_interval_ms(), 1500);
 }

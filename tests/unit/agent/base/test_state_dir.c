@@ -1,18 +1,14 @@
 /* The state directory: one agent at a time, documents that survive it, and what it is without. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/state_dir.h"
-#include "lib/base/array.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
@@ -159,127 +155,41 @@ Test(state_dir, one_that_strangers_may_write_is_an_empty_one)
 	expect_empty(&directory);
 }
 
-Test(state_dir, without_a_step_it_is_an_empty_one)
-{
-	static const struct {
-		const char *kind;
-		int error;
-	} calls[] = { { "mkdir", ENOSPC }, { "open", EACCES }, { "stat", EIO },
-		{ "lock", ENOLCK } };
-	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-		struct state_dir directory;
-		struct err err = ERR_INIT;
-		failing_arm(calls[i].kind, 1, calls[i].error);
-		cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
-		cr_assert(failing_disarm(), "%s", calls[i].kind);
-		cr_expect_not_null(strstr(err.msg, strerror(calls[i].error)), "%s", err.msg);
-		expect_empty(&directory);
-		rmdir(path);
-	}
-}
-
-Test(state_dir, waits_for_a_predecessor_that_is_about_to_end)
+Test(state_dir, is_one_agent_s_at_a_time)
 {
 	struct state_dir directory;
 	struct err err = ERR_INIT;
-	failing_arm("lock", 1, EWOULDBLOCK);
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	cr_assert(failing_disarm());
 	cr_assert_eq(save(&directory, 7), 0);
-	/* A process has it once. */
 	struct state_dir second;
 	int before = descriptors_count();
-	failing_arm("poll", 1, EINTR);
 	cr_assert_eq(state_dir_init(&second, path, -1, files, &err), BERTH_FILE_ALREADY_EXISTS);
-	cr_assert(failing_disarm(), "it pauses between its tries");
 	cr_assert_eq(descriptors_count(), before, "the lock file is closed");
 	cr_assert(strstr(err.msg, "another agent uses"), "%s", err.msg);
 	expect_empty(&second);
 	state_dir_finish(&directory);
 }
 
-Test(state_dir, a_document_lasts_unless_it_is_passing)
+/* Each user of a document has a say. */
+Test(state_dir, is_in_trouble_until_all_of_it_is_saved)
 {
 	struct state_dir directory;
 	struct err err = ERR_INIT;
+	char document[sizeof(path) + 8];
+	int other = 1;
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	failing_arm("fsync", 1, EIO); /* of the child */
-	cr_expect_eq(save_passing(&directory, 8), 0);
-	cr_expect_not(failing_disarm());
-	failing_arm("fsync", 1, EIO);
-	cr_expect_eq(save(&directory, 9), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect_eq(load(&directory), 8);
+	cr_assert(state_dir_saved(&directory));
+	snprintf(document, sizeof(document), "%s/drain", path);
+	cr_assert_eq(mkdir(document, 0700), 0);
+	static int code;
+	state_dir_save_text_take(&directory, "drain", allocate_text("{}"), 2, on_done, &code);
+	(void)file_queue_wait(files, 60000);
+	cr_assert_eq(code, BERTH_FAILED);
+	cr_assert_not(state_dir_saved(&directory));
+	cr_assert_eq(rmdir(document), 0);
+	answers = 0;
+	state_dir_save_text_take(&directory, "drain", allocate_text("{}"), 2, on_done, &other);
+	cr_assert_eq(wait_for(&other), 0);
+	cr_assert(state_dir_saved(&directory), "the newest content is there");
 	state_dir_finish(&directory);
-}
-
-Test(state_dir, its_lock_is_of_its_owner_alone)
-{
-	struct state_dir directory;
-	struct stat status;
-	char lock[sizeof(path) + 8];
-	struct err err = ERR_INIT;
-	umask(0);
-	int before = descriptors_count();
-	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	snprintf(lock, sizeof(lock), "%s/lock", path);
-	cr_assert_eq(stat(lock, &status), 0);
-	cr_expect_eq(status.st_mode & 07777, 0600);
-	cr_expect_eq(fcntl(directory.lock_fd, F_GETFD), FD_CLOEXEC);
-	cr_expect_eq(descriptors_count(), before + 1);
-	state_dir_finish(&directory);
-	cr_expect_eq(descriptors_count(), before);
-	char other[sizeof(path) + 8];
-	snprintf(other, sizeof(other), "%s/other", path);
-	cr_assert_eq(rename(lock, other), 0);
-	cr_assert_eq(symlink(other, lock), 0);
-	cr_expect_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
-	expect_empty(&directory);
-}
-
-/* The lock file is opened behind the elements of the path: this fails, once. */
-static void fail_to_open_the_lock(int error)
-{
-	uint64_t elements = 1;
-	for (const char *c = path; *c; c++) {
-		elements += *c == '/';
-	}
-	failing_arm("open", elements + 1, error);
-}
-
-Test(state_dir, whose_lock_cannot_be_opened_is_an_empty_one)
-{
-	struct state_dir directory;
-	struct err err = ERR_INIT;
-	fail_to_open_the_lock(EMFILE);
-	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
-	cr_assert(failing_disarm());
-	cr_assert(strstr(err.msg, "cannot lock the state directory: /"), "%s", err.msg);
-	cr_assert(strstr(err.msg, "/lock: Too many open files"), "%s", err.msg);
-	expect_empty(&directory);
-}
-
-Test(state_dir, may_be_read_only)
-{
-	struct state_dir directory;
-	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	cr_assert_eq(save(&directory, 7), 0);
-	state_dir_finish(&directory);
-	fail_to_open_the_lock(EROFS);
-	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
-	cr_assert(failing_disarm());
-	cr_assert_eq(load(&directory), 7);
-	cr_expect_eq(fcntl(directory.lock_fd, F_GETFD), FD_CLOEXEC);
-	state_dir_finish(&directory);
-	char lock[sizeof(path) + 8];
-	char other[sizeof(path) + 8];
-	snprintf(lock, sizeof(lock), "%s/lock", path);
-	snprintf(other, sizeof(other), "%s/other", path);
-	cr_assert_eq(rename(lock, other), 0);
-	cr_assert_eq(symlink(other, lock), 0);
-	fail_to_open_the_lock(EROFS);
-	cr_expect_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
-	cr_assert(failing_disarm());
-	expect_empty(&directory);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/tcp_ports.h"
@@ -49,14 +48,6 @@ static uint16_t listen_on_loopback(int *ret_fd)
 	int client = socket(AF_INET, SOCK_STREAM, 0);
 	cr_assert_eq(connect(client, (struct sockaddr *)&address, len), 0);
 	return ntohs(address.sin_port);
-}
-
-Test(tcp_ports, a_port_with_a_sign_is_none)
-{
-	static const struct tcp_ports none;
-	struct tcp_ports ports = { 0 };
-	tcp_ports_add_text(&ports, "   1: 0100007F:-F90 00000000:0000 0A 0\n");
-	cr_assert_arr_eq(&ports, &none, sizeof(none));
 }
 
 Test(tcp_ports, finds_the_sockets_of_this_machine)
@@ -121,23 +112,6 @@ static void remove_lists(void)
 	cr_expect_eq(rmdir(directory), 0);
 }
 
-Test(tcp_ports, four_mebibytes_of_sockets_are_read_and_no_byte_more)
-{
-	static const size_t most = 4 * 1024 * 1024;
-	static struct tcp_ports ports;
-	struct err err = ERR_INIT;
-	cr_assert_not_null(mkdtemp(directory));
-	write_list(most, 7);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
-	cr_expect(tcp_ports_has(ports.connected, 7));
-	write_list(most + 1, 8);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_LIMIT_EXCEEDED);
-	cr_expect_str_eq(err.msg + strlen(directory), "/tcp lists too many sockets");
-	cr_expect(tcp_ports_has(ports.connected, 7) && !tcp_ports_has(ports.connected, 8),
-		"the ports are as before");
-	remove_lists();
-}
-
 /* However many bytes a read brings. */
 Test(tcp_ports, the_last_line_of_a_list_of_any_length_counts)
 {
@@ -149,67 +123,5 @@ Test(tcp_ports, the_last_line_of_a_list_of_any_length_counts)
 		cr_assert_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
 		cr_expect(tcp_ports_has(ports.connected, (uint16_t)port), "%u", port);
 	}
-	remove_lists();
-}
-
-Test(tcp_ports, a_machine_without_ipv6_has_one_list)
-{
-	static struct tcp_ports ports;
-	struct err err = ERR_INIT;
-	cr_assert_not_null(mkdtemp(directory));
-	write_list(1000, 7);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
-	cr_expect(tcp_ports_has(ports.connected, 7));
-	FILE *list = fopen(in_directory("tcp6"), "w");
-	fputs("   4: 00000000000000000000000001000000:0009 "
-	      "00000000000000000000000000000000:0000 0A\n"
-	      "   5: 00000000000000000000000001000000:000B cut",
-		list);
-	fclose(list);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
-	cr_expect(tcp_ports_has(ports.connected, 7) && tcp_ports_has(ports.listening, 9));
-	remove_lists();
-}
-
-Test(tcp_ports, a_list_that_cannot_be_read_is_a_failure)
-{
-	static struct tcp_ports ports;
-	struct err err = ERR_INIT;
-	cr_assert_not_null(mkdtemp(directory));
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_FAILED);
-	cr_expect_not_null(strstr(err.msg, "/tcp: No such file"), "%s", err.msg);
-	write_list(1000, 7);
-	cr_assert_eq(mkdir(in_directory("tcp6"), 0700), 0);
-	err_clear(&err);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_FAILED);
-	cr_expect_not_null(strstr(err.msg, "/tcp6: Is a directory"), "%s", err.msg);
-	cr_expect_not(tcp_ports_has(ports.connected, 7), "nothing is found");
-	remove_lists();
-}
-
-Test(tcp_ports, reads_long_lists_and_refuses_endless_ones)
-{
-	struct tcp_ports ports;
-	struct err err = ERR_INIT;
-	cr_assert_not_null(mkdtemp(directory));
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_FAILED);
-	FILE *list = open_list();
-	fputs(HEAD, list);
-	for (unsigned port = 0; port < 20000; port++) {
-		fprintf(list, "%6u: 0100007F:%04X 0100007F:0001 01 00000000:00000000\n", port,
-			port);
-	}
-	fclose(list);
-	err_clear(&err);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), 0, "%s", err.msg);
-	for (unsigned port = 0; port < 20000; port++) {
-		cr_assert(tcp_ports_has(ports.connected, (uint16_t)port), "%u", port);
-	}
-	list = open_list();
-	for (size_t i = 0; i < 6 * 1024 * 1024; i++) {
-		fputc('x', list);
-	}
-	fclose(list);
-	cr_expect_eq(tcp_ports_read(&ports, directory, &err), BERTH_LIMIT_EXCEEDED);
 	remove_lists();
 }

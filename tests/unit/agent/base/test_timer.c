@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "tests/support/staged.h"
 
 struct stage {
 	struct ev_loop *loop;
@@ -26,88 +27,54 @@ static void on_end(void *context)
 	}
 }
 
-static void begin(struct stage *stage)
+static struct stage *begin(struct stage *stage)
 {
-	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	stage->loop = ev_loop_new(EVFLAG_AUTO);
 	timer_init(&stage->timer, stage->loop, "a test", on_end, stage);
 	cr_assert_not(timer_runs(&stage->timer));
-	cr_assert_eq(timer_left_ms(&stage->timer), 0);
+	return stage;
 }
 
-static void be_busy(int64_t for_ms)
+static void end(struct stage *stage)
 {
-	for (int64_t start = clock_monotonic_ms(); clock_monotonic_ms() - start < for_ms;) {
-		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
-	}
+	cr_expect_not(ev_run(stage->loop, EVRUN_NOWAIT), "nothing is active");
+	ev_loop_destroy(stage->loop);
 }
 
-Test(timer, ends_once)
-{
-	struct stage stage;
-	begin(&stage);
-	timer_start(&stage.timer, 1);
-	cr_assert(timer_runs(&stage.timer));
-	ev_run(stage.loop, 0); /* returns: nothing is active any more */
-	cr_assert_eq(stage.ends, 1);
-	cr_assert_not(timer_runs(&stage.timer));
-	ev_loop_destroy(stage.loop);
-}
+#define STAGED(name)                                                                               \
+	STAGED_TEST(timer, name, struct stage *, stage, begin(&(struct stage){ 0 }), end)
 
-Test(timer, counts_from_its_start_however_long_the_iteration_has_taken)
+STAGED(counts_from_its_start_however_long_the_iteration_has_taken)
 {
-	struct stage stage;
-	begin(&stage);
-	be_busy(60); /* libev's time is that of the loop's making */
+	nanosleep(&(struct timespec){ 0, 60000000 },
+		NULL); /* libev's time is that of the loop's making */
 	int64_t started_ms = clock_monotonic_ms();
-	timer_start(&stage.timer, 50);
-	ev_run(stage.loop, 0);
-	cr_assert_geq(stage.ended_ms - started_ms, 49);
-	ev_loop_destroy(stage.loop);
+	timer_start(&stage->timer, 50);
+	ev_run(stage->loop, 0);
+	cr_assert_eq(stage->ends, 1);
+	cr_assert_geq(stage->ended_ms - started_ms, 49);
 }
 
-Test(timer, one_that_is_started_again_forgets_its_first_time)
+STAGED(one_that_is_started_again_or_stopped_forgets_its_first_time)
 {
-	struct stage stage;
-	begin(&stage);
-	timer_start(&stage.timer, 3600 * 1000);
-	timer_start(&stage.timer, 1);
-	ev_run(stage.loop, 0);
-	cr_assert_eq(stage.ends, 1);
-	ev_loop_destroy(stage.loop);
+	timer_start(&stage->timer, 3600 * 1000);
+	timer_start(&stage->timer, 1);
+	ev_run(stage->loop, 0);
+	cr_assert_eq(stage->ends, 1);
+	timer_start(&stage->timer, 0);
+	timer_stop(&stage->timer);
+	timer_stop(&stage->timer);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	cr_assert_eq(stage->ends, 1);
 }
 
-Test(timer, may_start_itself_again)
+STAGED(may_start_itself_again_and_ends_when_its_time_is_over_already)
 {
-	struct stage stage;
-	begin(&stage);
-	stage.again = 3;
-	timer_start(&stage.timer, 0);
-	ev_run(stage.loop, 0);
-	cr_assert_eq(stage.ends, 4);
-	ev_loop_destroy(stage.loop);
-}
-
-Test(timer, ends_in_the_next_iteration_when_its_time_is_over_already)
-{
-	struct stage stage;
-	begin(&stage);
-	timer_start(&stage.timer, -5000);
-	cr_assert_eq(stage.ends, 0);
-	ev_run(stage.loop, EVRUN_ONCE);
-	cr_assert_eq(stage.ends, 1);
-	ev_loop_destroy(stage.loop);
-}
-
-Test(timer, a_stopped_one_does_not_end)
-{
-	struct stage stage;
-	begin(&stage);
-	timer_start(&stage.timer, 0);
-	timer_stop(&stage.timer);
-	timer_stop(&stage.timer);
-	cr_assert_not(ev_run(stage.loop, 0));
-	cr_assert_eq(stage.ends, 0);
-	ev_loop_destroy(stage.loop);
+	stage->again = 3;
+	timer_start(&stage->timer, -5000);
+	cr_assert_eq(stage->ends, 0, "not at once");
+	ev_run(stage->loop, 0);
+	cr_assert_eq(stage->ends, 4);
 }
 
 static void free_it(void *context)
@@ -115,42 +82,22 @@ static void free_it(void *context)
 	free(context);
 }
 
-Test(timer, may_be_freed_by_its_function)
+STAGED(may_be_freed_by_its_function)
 {
-	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
 	struct timer *timer = malloc(sizeof(*timer));
-	timer_init(timer, loop, "a test", free_it, timer);
+	timer_init(timer, stage->loop, "a test", free_it, timer);
 	timer_start(timer, 0);
-	cr_assert_not(ev_run(loop, 0));
-	ev_loop_destroy(loop);
+	ev_run(stage->loop, 0);
 }
 
-Test(timer, says_how_much_is_left)
+STAGED(says_how_much_is_left_in_milliseconds)
 {
-	struct stage stage;
-	begin(&stage);
-	timer_start(&stage.timer, 3600 * 1000);
-	int64_t left_ms = timer_left_ms(&stage.timer);
-	cr_assert(left_ms > 0 && left_ms <= 3600 * 1000);
-	timer_start(&stage.timer, 1);
-	be_busy(3);
-	cr_assert_eq(timer_left_ms(&stage.timer), 0, "it is late");
-	timer_stop(&stage.timer);
-	ev_loop_destroy(stage.loop);
-}
-
-Test(timer, the_rest_of_its_time_is_in_milliseconds)
-{
-	struct stage stage;
-	begin(&stage);
-	int64_t began_ms = clock_monotonic_ms();
-	timer_start(&stage.timer, 3600000);
-	int64_t left_ms = timer_left_ms(&stage.timer);
+	cr_assert_eq(timer_left_ms(&stage->timer), 0);
+	timer_start(&stage->timer, 3600000);
+	int64_t left_ms = timer_left_ms(&stage->timer);
 	cr_assert(left_ms > 1800000 && left_ms <= 3600000, "%lld", (long long)left_ms);
-	timer_start(&stage.timer, 900);
-	left_ms = timer_left_ms(&stage.timer);
-	cr_assert(left_ms <= 900 && (left_ms > 0 || clock_monotonic_ms() - began_ms >= 900));
-	timer_stop(&stage.timer);
-	cr_assert_eq(timer_left_ms(&stage.timer), 0);
-	ev_loop_destroy(stage.loop);
+	timer_start(&stage->timer, 1);
+	nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
+	cr_assert_eq(timer_left_ms(&stage->timer), 0, "it is late");
+	timer_stop(&stage->timer);
 }
