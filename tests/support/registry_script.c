@@ -113,12 +113,19 @@ void registry_script_heal(void *stage, char **words)
 	script->rule_count = 0;
 }
 
-/* =TEXT as it is, else a record of that name; none: no data */
+/* =TEXT as it is, else a record of that name, in that zone; none: no data */
 void registry_script_put(void *stage, char **words)
 {
 	struct registry_script *script = stage;
 	const char *data = words[1] ? words[1] : "=";
-	memory_put(script->registry, words[0], *data == '=' ? data + 1 : cache_stage_record(data));
+	const char *text = *data == '=' ? data + 1 : cache_stage_record(data);
+	const char *zone = words[2] ? scenario_value(words[2], "zone") : NULL;
+	char in_zone[512];
+	if (zone) {
+		snprintf(in_zone, sizeof(in_zone), "%.*s,\"berth:zone\":\"%s\"}",
+			(int)strlen(text) - 1, text, zone);
+	}
+	memory_put(script->registry, words[0], zone ? in_zone : text);
 }
 
 void registry_script_remove(void *stage, char **words)

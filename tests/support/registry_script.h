@@ -45,7 +45,7 @@ void registry_script_silent(void *stage, char **words);
 void registry_script_answering(void *stage, char **words);
 
 #define REGISTRY_SCRIPT_COMMANDS                                                                   \
-	{ "put", 1, 2, registry_script_put, "PATH [RECORD|=TEXT]" },                               \
+	{ "put", 1, 3, registry_script_put, "PATH [RECORD|=TEXT] [zone=ZONE]" },                   \
 		{ "remove", 1, 9, registry_script_remove, "PATH …" },                              \
 		{ "fail", 3, 4, registry_script_fail, "OPERATION|* PATH|PATH/*|* ERROR [TIMES]" }, \
 		{ "when", 3, 20, registry_script_when, "OPERATION|* PATH|PATH/*|* COMMAND" },      \

@@ -213,61 +213,6 @@ static void begin_body(struct cache_stage *stage, struct cache_outcome *outcome)
 		cache_stage_ask(stage, outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
 }
 
-STAGED(a_cache_may_end_while_a_body_is_written, ROOMY_KIB)
-{
-	struct cache_outcome outcome;
-	begin_body(stage, &outcome);
-	cache_cancel(&outcome.wait);
-	cache_destroy(stage->cache);
-	stage->cache = NULL;
-	ev_run(stage->loop, EVRUN_NOWAIT);
-	cr_assert_eq(outcome.calls, 0);
-}
-
-STAGED(two_bodies_that_are_written_at_once_are_both_completed, ROOMY_KIB)
-{
-	struct cache_outcome records;
-	struct cache_outcome targets;
-	put_children(stage, 300);
-	look_for_long(stage, &records, CACHE_ENDPOINTS);
-	cr_assert_eq(
-		cache_stage_ask(stage, &targets, "/d", CACHE_TARGETS, "", false), CACHE_WAITING);
-	cr_assert_eq(
-		cache_stage_ask(stage, &records, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
-	for (int i = 0; i < 20 && (records.calls == 0 || targets.calls == 0); i++) {
-		cache_stage_turn(stage);
-	}
-	cr_assert_eq(records.calls, 1);
-	cr_assert_eq(targets.calls, 1);
-}
-
-static const struct cache_answer *find_records(const struct cache_stage *stage)
-{
-	return cache_find(stage->cache,
-		&(struct cache_query){ .path = "/d", .kind = CACHE_RECORDS, .max_age_ms = -1 });
-}
-
-STAGED(a_body_waits_for_a_child_that_came_meanwhile, ROOMY_KIB)
-{
-	struct cache_outcome outcome;
-	begin_body(stage, &outcome);
-	memory_put(stage->registry, "/d/n00299-more", cache_stage_record("more"));
-	registry_dispatch(stage->registry, 1);
-	for (int i = 0; i < 10; i++) {
-		ev_run(stage->loop, EVRUN_NOWAIT);
-	}
-	cr_assert_eq(outcome.calls, 0);
-	cr_assert_not(
-		timer_runs(&stage->cache->turn.more), "there is nothing to do until it comes");
-	cache_stage_turn(stage);
-	cr_assert_eq(outcome.calls, 1);
-	look_for_long(stage, &outcome, CACHE_RECORDS);
-	const struct cache_answer *answer = find_records(stage);
-	cr_assert_not_null(answer);
-	cr_assert_not_null(strstr(answer->body, "/d/n00299-more"));
-	cr_assert_str_eq(answer->body + answer->len - 3, "}}\n");
-}
-
 static void keep_body(void *context, struct cache_answer *answer, const struct err *err)
 {
 	(void)err;
@@ -306,14 +251,4 @@ STAGED(a_body_goes_on_behind_its_last_child_though_those_before_it_went, ROOMY_K
 	cr_expect_not_null(json_object_get(records, "/d/n00127-more"));
 	json_decref(records);
 	buffer_finish(&body);
-}
-
-STAGED(a_body_that_no_client_waits_for_is_not_completed, ROOMY_KIB)
-{
-	struct cache_outcome outcome;
-	begin_body(stage, &outcome);
-	cache_cancel(&outcome.wait);
-	cache_stage_turn(stage);
-	cr_assert_not(timer_runs(&stage->cache->turn.more));
-	cr_assert_null(find_records(stage));
 }

@@ -75,11 +75,6 @@ static void grows_to_its_limit(size_t limit, int records, size_t record_bytes)
 	cache_stage_close(&stage);
 }
 
-Test(cache_memory, of_16_mib_bounds_what_small_records_take)
-{
-	grows_to_its_limit((size_t)16 << 20, 12000, 200);
-}
-
 Test(cache_memory, of_32_mib_bounds_what_records_take)
 {
 	grows_to_its_limit((size_t)32 << 20, 3600, 10000);

@@ -99,28 +99,6 @@ STAGED(a_visit_in_slices_misses_nothing_that_was_there_though_the_table_grows)
 	}
 }
 
-/* Its caller bounds the work of a turn by it. */
-STAGED(a_slice_of_a_visit_is_as_long_as_it_was_asked_for)
-{
-	enum { EMPTY = 100, SLICE = 10 };
-	struct visits visits = { 0 };
-	size_t cursor = 0;
-	size_t slices = 1;
-	cr_assert(cache_visit_paths(stage->cache, &cursor, EMPTY, visit, &visits));
-	cr_assert_eq(cursor, EMPTY, "where there are no paths, places for them count");
-	for (int i = 0; i < MOST; i++) {
-		put_and_look(stage, i);
-	}
-	size_t buckets = stage->cache->table.bucket_count;
-	cursor = 0;
-	while (cache_visit_paths(stage->cache, &cursor, SLICE, visit, &visits)) {
-		slices++;
-		cr_assert_leq(cursor, slices * SLICE);
-	}
-	cr_assert_eq(visits.count, MOST);
-	cr_assert_geq(slices, (buckets + MOST) / SLICE * 3 / 4, "%zu", slices);
-}
-
 struct change {
 	char path[32];
 	bool known;
@@ -185,39 +163,4 @@ STAGED(a_path_that_is_evicted_is_told_and_what_an_index_takes_makes_others_go)
 	cr_expect_geq(stats.bytes, 2 * 1024 * 1024);
 	cache_reserve(stage->cache, 2 * 1024 * 1024, 0);
 	cache_on_data(stage->cache, NULL, NULL);
-}
-
-/* ---- has anything changed? ---- */
-
-static void time_out(void *context, const struct registry_task *task, struct err *err)
-{
-	if (task->operation == *(const enum registry_operation *)context) {
-		err_set(err, BERTH_TIMEOUT, "no answer");
-	}
-}
-
-static void check_generation(struct cache_stage *stage, enum registry_operation operation)
-{
-	struct cache_outcome outcome;
-	memory_put(stage->registry, "/s", "");
-	look(stage, "/s", CACHE_STAT);
-	uint64_t generation = cache_generation(stage->cache);
-	cache_stage_ask(stage, &outcome, "/s", CACHE_STAT, "", true);
-	cache_stage_turn(stage);
-	cr_assert_eq(cache_generation(stage->cache), generation, "it was read again as it was");
-	memory_on_task(stage->registry, time_out, &operation);
-	cache_stage_ask(stage, &outcome, "/s", CACHE_STAT, "", true);
-	cache_stage_turn(stage);
-	cr_assert_neq(cache_generation(stage->cache), generation);
-	memory_on_task(stage->registry, NULL, NULL);
-}
-
-STAGED(data_that_could_not_be_read_again_are_another_generation)
-{
-	check_generation(stage, REGISTRY_OP_GET);
-}
-
-STAGED(a_list_that_could_not_be_read_again_is_another_generation)
-{
-	check_generation(stage, REGISTRY_OP_CHILDREN);
 }

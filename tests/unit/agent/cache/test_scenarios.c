@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cache/filter.h"
 #include "lib/berth_error.h"
 #include "lib/base/array.h"
 #include "lib/base/clock.h"
@@ -211,6 +212,15 @@ static bool has_paths(const char *text, const char *paths)
 	return strcmp(text, expected) == 0;
 }
 
+/* Lines that commas part; a comma at the end: others follow. */
+static bool has_lines(const char *text, const char *lines)
+{
+	for (; *lines && (*text == *lines || (*text == '\n' && *lines == ',')); lines++) {
+		text++;
+	}
+	return *lines == '\0' && (lines[-1] == ',' || strcmp(text, "\n") == 0);
+}
+
 static bool same_line(const char *text, const char *expected)
 {
 	size_t len = strlen(text);
@@ -255,6 +265,8 @@ static void check(struct stage *stage, const struct question *asked, char **word
 			holds = strcmp(text, cache_stage_record(value)) == 0;
 		} else if ((value = scenario_value(word, "paths"))) {
 			holds = has_paths(text, value);
+		} else if ((value = scenario_value(word, "lines"))) {
+			holds = has_lines(text, value);
 		} else if ((value = scenario_value(word, "has"))) {
 			holds = strstr(text, value) != NULL;
 		} else if ((value = scenario_value(word, "lacks"))) {
@@ -282,6 +294,24 @@ static void check(struct stage *stage, const struct question *asked, char **word
 				outcome->why);
 		}
 	}
+}
+
+static bool set_filter(struct cache_filter *filter, const char *word)
+{
+	const struct {
+		const char *name;
+		const char **text;
+	} members[] = { { "api", &filter->api }, { "protocol", &filter->protocol },
+		{ "scope", &filter->scope }, { "type", &filter->type }, { "id", &filter->id },
+		{ "persistence", &filter->persistence }, { "near", &filter->near } };
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		const char *value = scenario_value(word, members[i].name);
+		if (value) {
+			*members[i].text = value;
+			return true;
+		}
+	}
+	return false;
 }
 
 /* NAME KIND PATH OPTION …; the words from -> on. */
@@ -326,18 +356,11 @@ static char **ask_words(struct stage *stage, struct question *asked, char **word
 			const struct question *other = question(stage, value);
 			snprintf(unlike, sizeof(unlike), "%.20s",
 				other ? other->outcome.etag : value);
-		} else if ((value = scenario_value(*words, "api"))) {
-			filter.api = value;
-		} else if ((value = scenario_value(*words, "protocol"))) {
-			filter.protocol = value;
-		} else if ((value = scenario_value(*words, "scope"))) {
-			filter.scope = value;
-		} else {
+		} else if (!set_filter(&filter, *words)) {
 			scenario_fail("no such option: %s", *words);
 		}
 	}
-	if (!filter.text && !filter.outside && !filter.api && !filter.protocol && !filter.scope &&
-		query.kind != CACHE_ENDPOINTS) {
+	if (query.kind != CACHE_ENDPOINTS && cache_filter_same(&filter, NULL)) {
 		query.filter = NULL;
 	}
 	asked->verdict = cache_stage_ask_query(&stage->cache, &asked->outcome, &query, unlike);
@@ -597,6 +620,15 @@ static void snapshot(void *context, char **words)
 	check(context, &now, words + 1 + (words[1] != NULL));
 }
 
+/* Its registry is one that is configured no more. */
+static void refuse(void *context, char **words)
+{
+	struct stage *stage = context;
+	struct err err = ERR_INIT;
+	err_set(&err, scenario_code(words[0]), "no registry");
+	cache_refuse_all(stage->cache.cache, &err);
+}
+
 /* ---- figures ---- */
 
 static void figures(void *context, char **words)
@@ -699,7 +731,7 @@ static void end(void *context)
 }
 
 #define OUTCOME "[-> OK|ERROR ready|waiting|unavailable|answered live|stale text= has= …]"
-#define QUESTION "KIND PATH [refresh] [unlike=NAME] [api=] [protocol=] [text] … "
+#define QUESTION "KIND PATH [refresh] [unlike=NAME] [api= protocol= scope= near= …] [text] "
 
 static const struct scenario_command commands[] = {
 	REGISTRY_SCRIPT_COMMANDS,
@@ -728,6 +760,7 @@ static const struct scenario_command commands[] = {
 	{ "picture", 1, 30, picture, "NAME -> text= confirmed age>=" },
 	{ "snapshot", 1, 30, snapshot, "NAME -> text=" },
 	{ "figures", 0, 9, figures, "paths= entries= bytes= loads= evictions= watches= reads= …" },
+	{ "refuse", 1, 1, refuse, "ERROR" },
 	{ "generation", 0, 1, generation, "[changed|same]" },
 	{ "restart", 0, 0, restart, "" },
 };

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
-#include "tests/support/watch_count.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -79,50 +77,6 @@ static void ask(struct cache_stage *stage, struct cache_outcome *outcome, const 
 
 /* ---- there and back ---- */
 
-STAGED(every_kind_of_entry_comes_back)
-{
-	struct cache_stage before;
-	struct cache_outcome outcome;
-	struct err err = ERR_INIT;
-	char stat[200];
-	cache_stage_open(&before, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(before.registry, "/a", cache_stage_record("one"));
-	memory_put(before.registry, "/a/b", "");
-	memory_put(before.registry, "/a/c", "text");
-	cr_assert_eq(cache_stage_look(&before, &outcome, "/a", CACHE_RESOLVE), 0);
-	cr_assert_eq(cache_stage_look(&before, &outcome, "/", CACHE_LIST), 0);
-	cr_assert_eq(cache_stage_look(&before, &outcome, "/a", CACHE_STAT), 0);
-	snprintf(stat, sizeof(stat), "%s", outcome.text);
-	cr_assert_eq(cache_stage_look(&before, &outcome, "/a/b", CACHE_RESOLVE), BERTH_NO_RECORD);
-	cr_assert_eq(
-		cache_stage_look(&before, &outcome, "/none", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
-	memory_set_heard_ms(before.registry, clock_monotonic_ms() - 7000);
-	memory_set_state(before.registry, REGISTRY_AWAY);
-	cache_stage_turn(&before);
-	cr_assert_eq(save_cache(before.cache, folder, &err), 0, "%s", err.msg);
-	size_t saved = entries(&before);
-	cache_stage_close(&before);
-
-	cache_load(stage->cache, folder, NULL);
-	cr_assert_eq(entries(stage), saved);
-	ask(stage, &outcome, "/a", CACHE_RESOLVE);
-	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	cr_assert(
-		outcome.age_ms >= 7000 - 1 && outcome.age_ms < 600000, "the file has milliseconds");
-	ask(stage, &outcome, "/", CACHE_LIST);
-	cr_assert_str_eq(outcome.text, "[\"/a\"]\n");
-	ask(stage, &outcome, "/a", CACHE_LIST);
-	cr_assert_str_eq(outcome.text, "[\"/a/b\",\"/a/c\"]\n");
-	ask(stage, &outcome, "/a", CACHE_STAT);
-	cr_assert_str_eq(outcome.text, stat);
-	ask(stage, &outcome, "/a/b", CACHE_RESOLVE);
-	cr_assert_eq(outcome.code, BERTH_NO_RECORD);
-	ask(stage, &outcome, "/none", CACHE_RESOLVE);
-	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
-	cr_assert_eq(cache_stage_ask(stage, &outcome, "/a/c", CACHE_RESOLVE, "", false),
-		CACHE_UNAVAILABLE, "it was never read");
-}
-
 /* Saves a cache that knows the record of /a. */
 static void save_record(void)
 {
@@ -134,21 +88,6 @@ static void save_record(void)
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
 	cr_assert_eq(save_cache(stage.cache, folder, &err), 0, "%s", err.msg);
 	cache_stage_close(&stage);
-}
-
-STAGED(a_saved_answer_is_stale_until_the_registry_confirms_it)
-{
-	struct cache_outcome outcome;
-	save_record();
-	cache_load(stage->cache, folder, NULL);
-	ask(stage, &outcome, "/a", CACHE_RESOLVE);
-	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	memory_put(stage->registry, "/a", cache_stage_record("two"));
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	cache_stage_turn(stage);
-	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
-	cr_assert(outcome.live);
-	cr_assert_str_eq(outcome.text, cache_stage_record("two"));
 }
 
 Test(cache_snapshot, of_another_registry_is_not_used)
@@ -178,102 +117,7 @@ STAGED(a_known_entry_is_newer)
 	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
 }
 
-static void count_reads(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)task;
-	(void)err;
-	++*(size_t *)context;
-}
-
-STAGED(an_entry_that_is_being_read_is_not_read_twice)
-{
-	struct cache_outcome outcome;
-	size_t reads = 0;
-	memory_put(stage->registry, "/a", cache_stage_record("new"));
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	cache_stage_turn(stage);
-	memory_on_task(stage->registry, count_reads, &reads);
-	cr_assert_eq(
-		cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	load_lines(stage, "[\"/a\",0,0,1,1,1,\"old\"]\n");
-	cache_stage_turn(stage);
-	cr_assert_eq(reads, 1);
-	cr_assert_eq(watch_count(stage->registry), 1);
-	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
-}
-
-static void keep_back(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	if (strcmp(task->path, "/s/a") == 0) {
-		err_set(err, BERTH_TIMEOUT, "no answer");
-	}
-}
-
-/* It was read after the list. */
-STAGED(a_saved_record_stays_although_the_saved_list_lacks_its_path)
-{
-	struct cache_outcome outcome;
-	memory_put(stage->registry, "/s", "");
-	memory_put(stage->registry, "/s/a", "");
-	memory_put(stage->registry, "/s/b", "");
-	load_lines(stage,
-		"[\"/s\",1,0,1,1,1,[\"/s/b\"]]\n"
-		"[\"/s/a\",0,0,1,1,1,\"{\\\"type\\\":\\\"JSONServiceRecord\\\"}\"]\n");
-	memory_on_task(stage->registry, keep_back, NULL);
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	cache_stage_turn(stage);
-	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
-	cr_assert(outcome.live);
-	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\"]\n");
-	ask(stage, &outcome, "/s/a", CACHE_RESOLVE);
-	cr_assert_str_eq(outcome.text, "{\"type\":\"JSONServiceRecord\"}");
-}
-
-STAGED(without_a_file_the_cache_is_empty)
-{
-	cache_load(stage->cache, folder, NULL);
-	cr_assert_eq(entries(stage), 0);
-}
-
-STAGED(a_folder_that_is_not_there_is_an_error_of_saving)
-{
-	struct err err = ERR_INIT;
-	cr_assert_eq(save_cache(stage->cache, "/proc/none", &err), BERTH_FAILED);
-	cr_assert_neq(err.msg[0], '\0');
-}
-
-static void *no_memory(void *memory, size_t size)
-{
-	(void)memory;
-	(void)size;
-	return NULL;
-}
-
-STAGED(a_cache_that_fits_into_no_file_is_an_error_of_saving)
-{
-	struct file_work work;
-	struct err err = ERR_INIT;
-	load_lines(stage, "[\"/a\",0,0,1,1,1,\"\"]\n");
-	buffer_set_allocator(no_memory);
-	cache_save(stage->cache, folder, &work);
-	int code = do_work(&work, &err);
-	buffer_set_allocator(realloc);
-	cr_assert_eq(code, BERTH_FAILED);
-	cr_assert_str_eq(err.msg, "the cache is too large to be saved");
-}
-
 /* ---- a damaged file ---- */
-
-STAGED(a_file_that_was_cut_off_is_not_used)
-{
-	char file[SCRATCH_PATH + 16];
-	save_record();
-	snprintf(file, sizeof(file), "%s/cache", folder);
-	cr_assert_eq(truncate(file, 40), 0);
-	cache_load(stage->cache, folder, NULL);
-	cr_assert_eq(entries(stage), 0);
-}
 
 #define GOOD "[\"/a\",0,0,1,1,1,\"\"]\n"
 
@@ -317,51 +161,6 @@ STAGED(a_file_of_another_version_or_without_a_head_is_not_used)
 	cr_assert_eq(entries(stage), 0);
 	load_text(stage, "3\ndir:/here\n" GOOD);
 	cr_assert_eq(entries(stage), 1);
-}
-
-/* The log while the text, or what is saved already, is loaded. */
-static const char *log_of(struct cache_stage *stage, const char *text)
-{
-	static char log[2000];
-	int before = dup(STDERR_FILENO);
-	FILE *file = tmpfile();
-	cr_assert(file && dup2(fileno(file), STDERR_FILENO) >= 0);
-	if (text) {
-		load_text(stage, text);
-	} else {
-		cache_load(stage->cache, folder, NULL);
-	}
-	dup2(before, STDERR_FILENO);
-	close(before);
-	rewind(file);
-	log[fread(log, 1, sizeof(log) - 1, file)] = '\0';
-	fclose(file);
-	return log;
-}
-
-STAGED(the_log_says_what_is_not_used)
-{
-	char file[SCRATCH_PATH + 16];
-	const char *log = log_of(stage, NULL);
-	cr_assert_str_eq(log, "", "there is no file");
-	save_record();
-	snprintf(file, sizeof(file), "%s/cache", folder);
-	cr_assert_eq(truncate(file, 40), 0);
-	log = log_of(stage, NULL);
-	cr_assert_not_null(strstr(log, "warn  cache: the saved cache is ignored: "), "%s", log);
-	log = log_of(stage, "3\ndir:/elsewhere\n" GOOD);
-	cr_assert_not_null(strstr(log, "of another registry, dir:/elsewhere\n"), "%s", log);
-	log = log_of(
-		stage, "3\ndir:/here\nx\n[\"/b\",0,1,1,1,1,\"\"]\n[\"/b\",0,0,1,1,1,1]\n" GOOD);
-	cr_assert_not_null(
-		strstr(log, "warn  cache: 3 saved entries are ignored: they are malformed\n"), "%s",
-		log);
-	cr_assert_not_null(strstr(log, "info  cache: 1 saved entries, stale until"), "%s", log);
-	log = log_of(stage, "3\ndir:/here\nx\n");
-	cr_assert_not_null(strstr(log, "warn  cache: 1 saved entries are ignored"), "%s", log);
-	log = log_of(stage, "3\ndir:/here\n" GOOD GOOD);
-	cr_assert_null(strstr(log, "warn"), "%s", log);
-	cr_assert_not_null(strstr(log, "info  cache: 2 saved entries"), "%s", log);
 }
 
 /* ---- ages ---- */
@@ -424,27 +223,6 @@ STAGED(without_clocks_ages_follow_the_wall_clock)
 	cr_assert(outcome.age_ms >= 49000 && outcome.age_ms < 650000);
 	ask(stage, &outcome, "/b", CACHE_RESOLVE);
 	cr_assert_lt(outcome.age_ms, 600000, "a time to come is now");
-}
-
-STAGED(a_picture_of_what_was_saved_is_as_old_as_its_oldest_part)
-{
-	enum { AGE_MS = 100000, SLOW_MS = 600000 };
-	struct cache_observer observer = { .scope = CACHE_CHILDREN_TOO };
-	char lines[400];
-	double now_s = clock_wall_s();
-	snprintf(lines, sizeof(lines),
-		"[\"/s\",0,0,%.3f,1,1,\"\"]\n[\"/s\",1,0,%.3f,1,1,[\"/s/a\"]]\n"
-		"[\"/s/a\",0,0,%.3f,1,1,\"\"]\n",
-		now_s - 50, now_s - AGE_MS / 1e3, now_s - 50);
-	load_lines(stage, lines);
-	cache_observe(stage->cache, "/s", &observer);
-	cache_stage_turn(stage);
-	struct cache_picture picture = cache_read_picture(
-		&observer, clock_monotonic_ms(), NULL, NULL);
-	cr_assert_not(picture.confirmed);
-	cr_assert(picture.age_ms >= AGE_MS - 1 && picture.age_ms < AGE_MS + SLOW_MS, "%lld",
-		(long long)picture.age_ms);
-	cache_unobserve(&observer);
 }
 
 /* Loads the entries of a directory with two records, each with its age in seconds. */
@@ -521,43 +299,4 @@ Test(cache_snapshot, an_entry_that_is_older_than_max_stale_is_not_given)
 	ask(&stage, &outcome, "/list", CACHE_RESOLVE);
 	ask(&stage, &outcome, "/child/a", CACHE_RESOLVE);
 	cache_stage_close(&stage);
-}
-
-/* Adds to the number behind the text, in place: it keeps its width. */
-static void add_to_number(char *text, const char *before, double more)
-{
-	char *at = strstr(text, before);
-	cr_assert_not_null(at, "%s in %s", before, text);
-	at += strlen(before);
-	int width = (int)strspn(at, "0123456789.");
-	char number[64];
-	int whole = (int)strcspn(at, ".") + 1;
-	snprintf(number, sizeof(number), "%.*f", width - whole, strtod(at, NULL) + more);
-	memcpy(at, number, (size_t)width);
-}
-
-STAGED(an_age_does_not_follow_a_wall_clock_that_is_set)
-{
-	struct cache_outcome outcome;
-	char *text;
-	size_t len;
-	struct err err = ERR_INIT;
-	save_record();
-	/* As if the clock had been set an hour ahead since. */
-	cr_assert_eq(state_file_read(folder, "cache", "cache", 1 << 20, &text, &len, &err), 0);
-	add_to_number(text, "\"wall\":", -3600);
-	add_to_number(text, "[\"/a\",0,0,", -3600);
-	load_text(stage, text);
-	free(text);
-	ask(stage, &outcome, "/a", CACHE_RESOLVE);
-	cr_assert_lt(outcome.age_ms, 1800 * 1000);
-}
-
-/* An upgrade waits for the file, and nobody gets an answer meanwhile. */
-STAGED(is_in_place_before_it_is_on_the_disk)
-{
-	struct file_work work;
-	cache_save(stage->cache, folder, &work);
-	cr_assert(work.passing);
-	file_work_finish(&work);
 }

@@ -3,11 +3,9 @@
 #include <criterion/criterion.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cache/parts.h"
-#include "lib/base/array.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -121,113 +119,6 @@ static void load(struct cache_stage *stage, struct watcher first[TREES + 1])
 	cr_assert_eq(count_ready(first, TREES + 1), TREES + 1);
 }
 
-STAGED(one_walk_serves_all_observers_of_a_tree)
-{
-	struct watcher first[TREES + 1];
-	static struct watcher watchers[WATCHERS];
-	load(stage, first);
-	for (int i = 0; i < WATCHERS; i++) {
-		watch(stage, &watchers[i], 0);
-	}
-	uint64_t before = steps_of(stage);
-	one_turn(stage);
-	cr_assert_eq(count_ready(watchers, WATCHERS), WATCHERS);
-	cr_assert_lt(steps_of(stage) - before, 2 * NODES);
-	leave(watchers, WATCHERS);
-	leave(first, TREES + 1);
-}
-
-static void time_out(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	(void)task;
-	err_set(err, BERTH_TIMEOUT, "no answer");
-}
-
-/* The steps of the turns until nothing more is to be done. */
-static uint64_t steps_for(struct cache_stage *stage)
-{
-	uint64_t before = steps_of(stage);
-	cache_stage_turn(stage);
-	return steps_of(stage) - before;
-}
-
-/* An observer is a step for its readiness, for each path that arrives, and for each doubt. */
-STAGED(the_work_for_each_observer_and_for_each_child_counts)
-{
-	struct watcher first[TREES + 1];
-	static struct watcher watchers[WATCHERS];
-	struct cache_outcome outcome;
-	load(stage, first);
-	for (int i = 0; i < WATCHERS; i++) {
-		watch(stage, &watchers[i], 0);
-	}
-	cr_expect_geq(steps_for(stage), NODES + 2 * WATCHERS);
-	memory_put(stage->registry, "/t0/n0", "changed");
-	cr_expect_geq(steps_for(stage), WATCHERS * (CACHE_EVENT_STEPS + 1));
-	memory_on_task(stage->registry, time_out, NULL);
-	cache_stage_ask(stage, &outcome, "/t0/n0", CACHE_RESOLVE, "", true);
-	cr_expect_geq(steps_for(stage), WATCHERS * (CACHE_EVENT_STEPS + 2));
-	memory_on_task(stage->registry, NULL, NULL);
-	registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
-	cache_stage_turn(stage);
-	leave(watchers, WATCHERS);
-	memory_put(stage->registry, "/t0/z", "");
-	cr_expect_geq(steps_for(stage), NODES);
-	uint64_t before = steps_of(stage);
-	cr_expect_eq(
-		cache_stage_ask(stage, &outcome, "/t1", CACHE_RECORDS, "", false), CACHE_WAITING);
-	cr_expect_geq(steps_of(stage) - before, NODES);
-	cache_cancel(&outcome.wait);
-	leave(first, TREES + 1);
-}
-
-/* The registry answers some of the reads at a time, and an observer looks again behind the last. */
-STAGED(a_picture_is_walked_for_its_lists_and_once_when_all_of_it_is_there)
-{
-	static const struct {
-		enum cache_scope scope;
-		unsigned steps; /* for each child */
-	} cases[] = { { CACHE_CHILDREN_TOO, 4 }, { CACHE_TREE, 6 } };
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct watcher watcher;
-		watch_as(stage, &watcher, (int)i, cases[i].scope);
-		uint64_t steps = 0;
-		for (int turns = 0; turns < 20 && !watcher.ready; turns++) {
-			steps += steps_for(stage);
-		}
-		cr_expect_eq(watcher.ready, 1);
-		cr_expect_lt(steps, cases[i].steps * NODES + NODES / 2);
-		leave(&watcher, 1);
-	}
-}
-
-/* The walks are more than a loop iteration may do. */
-STAGED(pictures_of_many_trees_are_complete_over_several_turns)
-{
-	enum { ROUNDS = 3, ALL = ROUNDS * TREES };
-	struct watcher first[TREES + 1];
-	struct watcher all[ALL];
-	load(stage, first);
-	for (int i = 0; i < ALL; i++) {
-		watch_as(
-			stage, &all[i], i % TREES, i / TREES % 2 ? CACHE_CHILDREN_TOO : CACHE_TREE);
-	}
-	struct watcher top;
-	watch_all(stage, &top);
-	int turns = 0;
-	for (; (!top.ready || count_ready(all, ALL) < ALL) && turns < 100; turns++) {
-		uint64_t before = steps_of(stage);
-		one_turn(stage);
-		cr_assert_leq(steps_of(stage) - before, CACHE_TURN_STEPS + ALL);
-	}
-	cr_assert_eq(count_ready(all, ALL) + top.ready, ALL + 1);
-	cr_assert_eq(turns, 2);
-	cache_unobserve(&top.observer);
-	leave(all, ALL);
-	leave(first, TREES + 1);
-}
-
 enum { SLICE = 300 };
 
 static void on_turn(struct ev_loop *loop, ev_prepare *prepare, int events)
@@ -294,42 +185,6 @@ STAGED(a_walk_in_slices_is_complete_whatever_comes_and_goes)
 	ev_prepare_stop(stage->loop, &prepare);
 }
 
-/* Everything is known: the walk alone takes the turns. */
-STAGED(a_walk_of_one_tree_takes_several_turns_and_ends_with_its_observers)
-{
-	struct watcher first[TREES + 1];
-	struct watcher second;
-	struct watcher third;
-	ev_prepare prepare;
-	load(stage, first);
-	begin_small_turns(stage, &prepare);
-	watch_all(stage, &second);
-	int turns = 0;
-	for (; !second.ready && turns < 1000; turns++) {
-		uint64_t before = steps_of(stage);
-		one_turn(stage);
-		cr_assert_leq(steps_of(stage) - before, CACHE_TURN_STEPS + 2);
-	}
-	cr_assert_geq(turns, TREES * NODES / SLICE);
-	cr_assert_lt(turns, 2 * TREES * NODES / SLICE);
-
-	cache_unobserve(&second.observer);
-	watch_all(stage, &second);
-	one_turn(stage);
-	cr_assert_eq(stage->cache->follow.tree.root, second.observer.node);
-	cache_unobserve(&second.observer);
-	cr_assert_not_null(stage->cache->follow.tree.root, "others observe the path");
-	leave(first, TREES + 1);
-	cr_assert_null(stage->cache->follow.tree.root);
-	watch(stage, &third, 0);
-	for (turns = 0; !third.ready && turns < 1000; turns++) {
-		one_turn(stage);
-	}
-	cr_assert_eq(third.ready, 1);
-	cache_unobserve(&third.observer);
-	ev_prepare_stop(stage->loop, &prepare);
-}
-
 STAGED(events_of_many_changes_for_many_observers_take_several_turns)
 {
 	enum { CHANGES = 400 };
@@ -357,34 +212,6 @@ STAGED(events_of_many_changes_for_many_observers_take_several_turns)
 	}
 	cr_assert_gt(turns, WATCHERS * CHANGES * CACHE_EVENT_STEPS / CACHE_TURN_STEPS);
 	leave(watchers, WATCHERS);
-	leave(first, TREES + 1);
-}
-
-STAGED(snapshots_of_one_turn_are_written_once)
-{
-	struct watcher first[TREES + 1];
-	struct buffer one;
-	struct buffer other;
-	load(stage, first);
-	buffer_init(&one, SIZE_MAX);
-	buffer_init(&other, SIZE_MAX);
-	uint64_t before = steps_of(stage);
-	cache_write_snapshot(&first[0].observer, &one);
-	uint64_t written = steps_of(stage);
-	cr_assert_gt(written - before, NODES);
-	cache_write_snapshot(&first[0].observer, &other);
-	cr_assert_eq(steps_of(stage), written);
-	cr_assert_str_eq(buffer_text(&one), buffer_text(&other));
-	buffer_clear(&other);
-	cache_write_snapshot(&first[1].observer, &other);
-	cr_assert_eq(strncmp(buffer_text(&other), "{\"/t1\"", 6), 0);
-	buffer_clear(&other);
-	memory_put(stage->registry, "/t0/n0", cache_stage_record("new"));
-	cache_stage_turn(stage);
-	cache_write_snapshot(&first[0].observer, &other);
-	cr_assert_not_null(strstr(buffer_text(&other), "new"));
-	buffer_finish(&one);
-	buffer_finish(&other);
 	leave(first, TREES + 1);
 }
 
@@ -497,60 +324,6 @@ struct late_asker {
 	struct watcher *watcher;
 	bool ready;
 };
-
-static void ask_late(struct ev_loop *loop, ev_prepare *prepare, int events)
-{
-	struct late_asker *asker = prepare->data;
-	(void)loop;
-	(void)events;
-	asker->ready = asker->ready || ask_for_snapshot(asker->stage, asker->watcher);
-}
-
-/* As HTTP does, which writes at the end of a turn what the turn has brought. */
-STAGED(a_text_that_is_asked_for_behind_the_end_of_each_turn_is_written_in_the_end)
-{
-	struct watcher first[TREES + 1];
-	struct late_asker asker = { stage, &first[TREES], false };
-	ev_prepare prepare;
-	load(stage, first);
-	ev_prepare_init(&prepare, ask_late);
-	ev_set_priority(&prepare, EV_MINPRI);
-	prepare.data = &asker;
-	ev_prepare_start(stage->loop, &prepare);
-	int turns = 0;
-	for (; !asker.ready && turns < 1000; turns++) {
-		one_turn(stage);
-	}
-	cr_assert_gt(turns, TURNS / 2);
-	cr_assert_lt(turns, 1000);
-	check_snapshot(&first[TREES], ALL_NODES);
-	ev_prepare_stop(stage->loop, &prepare);
-	leave(first, TREES + 1);
-}
-
-STAGED(a_text_that_somebody_waits_for_goes_on_before_another_one_begins)
-{
-	struct watcher first[TREES + 1];
-	load(stage, first);
-	for (bool ready = false; !ready;) {
-		one_turn(stage);
-		ready = ask_for_snapshot(stage, &first[TREES]);
-		cr_assert(ready || !ask_for_snapshot(stage, &first[0]));
-		cr_assert_eq(stage->cache->follow.written.root, first[TREES].observer.node);
-	}
-	/* Complete, it makes room; and so does one that nobody asks for any more. */
-	cr_assert(ask_for_snapshot(stage, &first[0]));
-	one_turn(stage);
-	one_turn(stage);
-	cr_assert_not(ask_for_snapshot(stage, &first[TREES]));
-	one_turn(stage);
-	cr_assert_not(ask_for_snapshot(stage, &first[0]));
-	one_turn(stage);
-	cr_assert(ask_for_snapshot(stage, &first[0]));
-	cache_unobserve(&first[0].observer);
-	cr_assert_null(stage->cache->follow.written.root);
-	leave(first, TREES + 1);
-}
 
 /* Each filter has an answer of its own, and each looks at all children of the directory. */
 STAGED(answers_over_children_that_many_ask_for_at_once_take_several_turns)
