@@ -1,15 +1,38 @@
+/* A check's runs and reports, with a clock that the test moves; and runs that do not end. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/check/slot.h"
 #include "lib/base/array.h"
-#include "tests/support/check_support.h"
 #include "lib/base/clock.h"
+#include "tests/support/check_support.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 
-enum { MANY = 8 };
+/* ---- the clock and the kernel, in place of the C library's functions ---- */
+
+static time_t moved_s;
+static bool unkillable; /* the processes sit in the kernel */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int code = (int)syscall(CLOCK_CALL, clock, now);
+	now->tv_sec += moved_s;
+	return code;
+}
+
+int kill(pid_t pid, int signal)
+{
+	return unkillable ? 0 : (int)syscall(SYS_kill, pid, signal);
+}
+
+/* ---- a check ---- */
+
+enum { MANY = 8, HOUR_S = 3600 };
 
 static struct ev_loop *loop;
 static struct check_scheduler *scheduler;
@@ -20,6 +43,7 @@ static ev_tstamp result_at[8]; /* times of the first results */
 static int changes;
 static char changed_to[16];
 static char last_why[320];
+static char news[256]; /* the conditions and their reasons, as they were reported */
 static int wanted;
 
 static void on_result(void *context, struct check *check, const struct check_result *result)
@@ -36,8 +60,9 @@ static void on_change(
 	void *context, struct check *check, const char *from, const char *to, const char *why)
 {
 	(void)context;
-	cr_assert_str_neq(from, to);
+	size_t used = strlen(news);
 	cr_assert_str_eq(check_condition_name(check), to);
+	snprintf(news + used, sizeof(news) - used, "%s>%s: %s; ", from, to, why);
 	snprintf(changed_to, sizeof(changed_to), "%s", to);
 	snprintf(last_why, sizeof(last_why), "%s", why);
 	changes++;
@@ -101,15 +126,6 @@ Test(check, runs_at_once_and_becomes_up)
 	check_destroy(check);
 }
 
-Test(check, the_first_of_many_does_not_wait_for_the_interval)
-{
-	use_script("exit 0");
-	struct check *check = create(NULL);
-	check_start(check, true);
-	run_until_results(1);
-	check_destroy(check);
-}
-
 Test(check, goes_down_after_enough_failures_and_says_why)
 {
 	use_script("exit 2");
@@ -122,19 +138,6 @@ Test(check, goes_down_after_enough_failures_and_says_why)
 	cr_expect_eq(changes, 1);
 	cr_expect_str_eq(changed_to, "down");
 	cr_expect_str_eq(last_why, "exit status 2 (3 failures in a row)");
-	check_destroy(check);
-}
-
-Test(check, asks_at_the_interval_of_its_state)
-{
-	use_script("exit 2");
-	config.initial_passing = true;
-	config.fall = 1;
-	config.down_interval_ms = 1; /* only with it does the second run come today */
-	struct check *check = create(NULL);
-	check_start(check, false);
-	run_until_results(5);
-	cr_expect_eq(changes, 1);
 	check_destroy(check);
 }
 
@@ -326,24 +329,6 @@ Test(check, destroyed_in_the_middle_of_a_run_it_answers_and_leaves_nothing)
 	cr_expect_eq(results, 0);
 }
 
-Test(check, a_command_that_cannot_be_run_is_a_result_like_any_other)
-{
-	use_script("");
-	char missing[] = "/no/such/command";
-	argv[0] = missing;
-	config.initial_passing = true;
-	config.fall = 2;
-	config.falling_interval_ms = 1;
-	struct check *check = create(NULL);
-	check_start(check, false);
-	run_until_results(2);
-	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
-	cr_expect_eq(check_last(check)->verdict, CHECK_COULD_NOT_RUN);
-	cr_expect_str_eq(last_why,
-		"cannot run /no/such/command: No such file or directory (2 failures in a row)");
-	check_destroy(check);
-}
-
 Test(check, a_ttl_check_lives_by_its_reports)
 {
 	config = check_support_config(CONFIG_CHECK_TTL);
@@ -372,20 +357,6 @@ static double number_of(const struct check *check, const char *key)
 	return number;
 }
 
-Test(check, a_report_begins_a_new_interval)
-{
-	struct err err = ERR_INIT;
-	config = check_support_config(CONFIG_CHECK_TTL);
-	config.interval_ms = 3600 * 1000;
-	struct check *check = create(NULL);
-	check_start(check, false);
-	double before = number_of(check, "next_run");
-	usleep(20000);
-	check_report(check, CHECK_PASSING, "", &err);
-	cr_expect_gt(number_of(check, "next_run"), before + 0.01);
-	check_destroy(check);
-}
-
 Test(check, a_failure_that_is_not_enough_ends_neither_a_warning_nor_a_state)
 {
 	struct err err = ERR_INIT;
@@ -405,30 +376,6 @@ Test(check, a_failure_that_is_not_enough_ends_neither_a_warning_nor_a_state)
 	check_destroy(check);
 }
 
-/* A network check shows the answer of a server, which has no last line. */
-Test(check, a_command_and_an_application_have_a_last_line)
-{
-	static const enum config_check_type types[] = { CONFIG_CHECK_COMMAND, CONFIG_CHECK_TCP,
-		CONFIG_CHECK_HTTP, CONFIG_CHECK_TTL };
-	static const char *const lines[] = { "hot", "", "", "hot" };
-	struct err err = ERR_INIT;
-	config = check_support_config(CONFIG_CHECK_TTL);
-	struct check *check = create(NULL);
-	check_report(check, CHECK_PASSING, "warm\nhot\n", &err);
-	json_t *saved = check_save(check);
-	check_destroy(check);
-	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-		char line[16];
-		use_script("");
-		config.type = types[i];
-		check = create(saved);
-		check_last_line(check, line, sizeof(line));
-		cr_expect_str_eq(line, lines[i]);
-		check_destroy(check);
-	}
-	json_decref(saved);
-}
-
 Test(check, a_silent_ttl_check_is_failing_once_an_interval)
 {
 	config = check_support_config(CONFIG_CHECK_TTL);
@@ -441,16 +388,6 @@ Test(check, a_silent_ttl_check_is_failing_once_an_interval)
 	run_until_results(3);
 	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
 	cr_expect_str_eq(check_last(check)->detail, "no report within 0.02s");
-	check_destroy(check);
-}
-
-Test(check, only_a_ttl_check_takes_reports)
-{
-	use_script("true");
-	struct check *check = create(NULL);
-	struct err err = ERR_INIT;
-	cr_expect_eq(check_report(check, CHECK_PASSING, "", &err), BERTH_FAILED);
-	cr_expect_str_eq(err.msg, "check probe is of type command: only a ttl check is reported");
 	check_destroy(check);
 }
 
@@ -486,65 +423,6 @@ Test(check, goes_on_where_its_predecessor_stopped)
 	check_destroy(check);
 }
 
-Test(check, shows_all_that_the_api_promises)
-{
-	use_script("echo fine");
-	struct check *check = create(NULL);
-	json_t *json = check_json(check);
-	cr_expect(json_is_null(json_object_get(json, "last")));
-	cr_expect(json_is_null(json_object_get(json, "next_run")));
-	json_decref(json);
-	check_start(check, false);
-	run_until_results(1);
-	json = check_json(check);
-	const char *state, *type, *component, *verdict, *output;
-	int passing, good, running;
-	double next;
-	cr_assert_eq(json_unpack(json, "{s:s, s:s, s:s, s:{s:s, s:s}, s:{s:i}, s:{s:i}, s:b, s:F}",
-			     "state", &state, "type", &type, "component", &component, "last",
-			     "verdict", &verdict, "output", &output, "counts", "passing", &passing,
-			     "consecutive", "good", &good, "running", &running, "next_run", &next),
-		0);
-	cr_expect_str_eq(state, "up");
-	cr_expect_str_eq(type, "command");
-	cr_expect_str_eq(component, "web");
-	cr_expect_str_eq(verdict, "passing");
-	cr_expect_str_eq(output, "fine\n");
-	cr_expect_eq(passing, 1);
-	cr_expect_eq(good, 1);
-	cr_expect_not(running);
-	cr_expect_gt(next, ev_time());
-	json_decref(json);
-	check_destroy(check);
-}
-
-Test(check, with_a_window_the_reason_names_it)
-{
-	use_script("exit 2");
-	config.fall = 2;
-	config.window_ms = 3600500;
-	check_support_pace(&config, 1);
-	config.down_interval_ms = 3600 * 1000;
-	struct check *check = create(NULL);
-	check_start(check, false);
-	run_until_results(2);
-	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
-	cr_expect_str_eq(check_why(check), "exit status 2 (2 failures within 3600.5s)");
-	check_destroy(check);
-}
-
-Test(check, a_damaged_state_of_a_predecessor_counts_for_nothing)
-{
-	use_script("exit 0");
-	json_t *damaged = json_object();
-	struct check *check = create(damaged);
-	json_decref(damaged);
-	cr_expect_eq(check_get_state(check), CHECK_STATE_PENDING);
-	cr_expect_null(check_last(check));
-	cr_expect_str_eq(check_why(check), "no success yet");
-	check_destroy(check);
-}
-
 static json_t *saved_passing(void)
 {
 	struct err err = ERR_INIT;
@@ -570,26 +448,150 @@ Test(check, a_run_that_was_due_between_two_agents_comes_at_once)
 	check_destroy(check);
 }
 
-Test(check, a_state_whose_machine_is_damaged_counts_for_nothing)
+/* ---- when it runs ---- */
+
+static void use_ttl(int64_t interval_ms)
 {
-	json_t *saved = saved_passing();
-	json_object_set_new(saved, "machine", json_object());
-	struct check *check = create(saved);
-	cr_expect_null(check_last(check));
-	check_destroy(check);
-	json_decref(saved);
+	config = check_support_config(CONFIG_CHECK_TTL);
+	config.interval_ms = interval_ms;
 }
 
-Test(check, the_counts_of_a_predecessor_go_on)
+static void report(struct check *check, enum check_verdict verdict)
 {
 	struct err err = ERR_INIT;
-	json_t *saved = saved_passing();
-	struct check *check = create(saved);
-	check_report(check, CHECK_PASSING, "", &err);
-	json_t *shown = check_json(check);
-	const json_t *counts = json_object_get(shown, "counts");
-	cr_expect_eq(json_integer_value(json_object_get(counts, "passing")), 2);
-	json_decref(shown);
-	json_decref(saved);
+	cr_assert_eq(check_report(check, verdict, "", &err), 0);
+}
+
+Test(check, an_interval_begins_at_the_report_and_not_when_the_loop_had_a_turn)
+{
+	use_ttl((int64_t)HOUR_S * 1000);
+	struct check *check = create(NULL);
+	check_start(check, false);
+	moved_s += HOUR_S - 1;
+	report(check, CHECK_PASSING);
+	moved_s += HOUR_S / 2;
+	for (int i = 0; i < 10; i++) {
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	cr_expect_eq(results, 1, "it was silent for half of its interval");
+	moved_s += HOUR_S;
+	run_until_results(2);
+	cr_expect_str_eq(check_last(check)->detail, "no report within 3600s");
 	check_destroy(check);
+}
+
+Test(check, a_new_reason_is_told_until_the_check_has_come_up)
+{
+	use_ttl((int64_t)HOUR_S * 1000);
+	config.fall = 9;
+	struct check *check = create(NULL);
+	report(check, CHECK_FAILING);
+	report(check, CHECK_FAILING);
+	report(check, CHECK_TIMED_OUT);
+	report(check, CHECK_PASSING);
+	report(check, CHECK_FAILING);
+	char expected[256];
+	snprintf(expected, sizeof(expected),
+		"pending>failing: reported failing; failing>failing: reported %s; "
+		"failing>up: reported passing; ",
+		check_verdict_name(CHECK_TIMED_OUT));
+	cr_expect_str_eq(news, expected);
+	cr_expect_str_eq(check_why(check), "reported passing");
+	check_destroy(check);
+}
+
+Test(check, a_run_that_does_not_end_is_a_result_each_interval)
+{
+	config = check_support_script(argv, "sleep 1000");
+	check_support_pace(&config, HOUR_S * 1000);
+	config.timeout_ms = 1;
+	unkillable = true;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(1);
+	cr_expect_eq(check_last(check)->verdict, CHECK_TIMED_OUT);
+	for (int count = 2; count <= 3; count++) {
+		moved_s += HOUR_S;
+		run_until_results(count);
+		cr_expect_eq(check_last(check)->verdict, CHECK_COULD_NOT_RUN);
+		cr_expect_str_eq(check_last(check)->detail,
+			"the run before has been killed and does not end");
+	}
+	unkillable = false;
+	check_destroy(check);
+}
+
+enum { MINUTE_S = 60 };
+
+/* An application behind a check once an hour, whose other intervals have their defaults. */
+static int application;
+static char application_file[SCRATCH_PATH];
+
+static void application_is(bool good)
+{
+	cr_assert_eq(pwrite(application, good ? "0" : "1", 1, 0), 1);
+}
+
+static struct check *check_application(char *script, size_t size, int rise)
+{
+	application = scratch_file(application_file);
+	snprintf(script, size, "exit $(cat %s)", application_file);
+	config = check_support_script(argv, script);
+	config.interval_ms = config.falling_interval_ms = HOUR_S * 1000;
+	config.rise = rise;
+	config.fall = 2;
+	return create(NULL);
+}
+
+static void finish_application(struct check *check)
+{
+	check_destroy(check);
+	close(application);
+	unlink(application_file);
+}
+
+/* Lets one result come; whether the run after it comes within a minute. */
+static bool next_comes_soon(struct check *check)
+{
+	run_until_results(results + 1);
+	return number_of(check, "next_run") < ev_time() + MINUTE_S;
+}
+
+Test(check, an_application_that_comes_up_late_is_found_by_the_next_run)
+{
+	char script[SCRATCH_PATH + 64];
+	struct check *check = check_application(script, sizeof(script), 1);
+	application_is(false);
+	check_start(check, false);
+	cr_expect(next_comes_soon(check));
+	application_is(true);
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check));
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	cr_expect_eq(results, 2);
+	finish_application(check);
+}
+
+Test(check, the_way_down_is_at_the_interval_and_the_way_up_is_fast)
+{
+	char script[SCRATCH_PATH + 64];
+	struct check *check = check_application(script, sizeof(script), 2);
+	application_is(true);
+	check_start(check, false);
+	cr_expect(next_comes_soon(check), "pending, with a success");
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check), "up");
+	application_is(false);
+	moved_s += HOUR_S;
+	cr_expect_not(next_comes_soon(check), "up, with a failure");
+	moved_s += HOUR_S;
+	cr_expect(next_comes_soon(check), "down");
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	application_is(true);
+	moved_s += 1;
+	cr_expect(next_comes_soon(check), "down, with a success");
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check), "up again");
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	finish_application(check);
 }

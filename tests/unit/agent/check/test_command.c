@@ -1,12 +1,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/check/command.h"
@@ -202,33 +198,6 @@ Test(check_command, a_program_that_cannot_be_run_has_a_reason)
 	unlink(file);
 }
 
-Test(check_command, a_missing_directory_or_user_says_so)
-{
-	char nowhere[] = "/no/such/directory", nobody[] = "no-such-user";
-	config = check_support_script(argv, "true");
-	config.cwd = nowhere;
-	run();
-	expect(CHECK_COULD_NOT_RUN,
-		"cannot change to /no/such/directory: No such file or directory", "");
-
-	config = check_support_script(argv, "true");
-	config.user = nobody;
-	run();
-	expect(CHECK_COULD_NOT_RUN, "cannot find user no-such-user: No such file or directory", "");
-}
-
-Test(check_command, a_command_is_searched_in_the_path)
-{
-	char command[] = "echo", word[] = "found";
-	argv[0] = command;
-	argv[1] = word;
-	argv[2] = NULL;
-	config = check_support_config(CONFIG_CHECK_COMMAND);
-	config.argv = argv;
-	run();
-	expect(CHECK_PASSING, "exit status 0", "found\n");
-}
-
 Test(check_command, runs_as_its_user_in_its_directory)
 {
 	rights_needed("users");
@@ -314,12 +283,6 @@ Test(check_command, inherits_no_descriptor_no_signal_mask_and_no_disposition)
 	close(extra[1]);
 }
 
-Test(check_command, leads_a_session_and_a_group_of_its_own)
-{
-	run_script("set -- $(cat /proc/$$/stat); [ $1 = $$ ] && [ $5 = $$ ] && [ $6 = $$ ]");
-	expect(CHECK_PASSING, "exit status 0", "");
-}
-
 struct stubborn_case {
 	char script[128];
 };
@@ -375,50 +338,6 @@ ParameterizedTest(struct stubborn_case *its, check_command,
 	cr_expect_str_eq(result.detail, "exit status 2");
 }
 
-Test(check_command, a_gigabyte_of_output_costs_four_kilobytes)
-{
-	config = check_support_script(argv, "exec head -c 1000000000 /dev/zero");
-	cr_assert(check_support_run_until_childless());
-	long before = check_support_resident_bytes();
-	run();
-	cr_expect_eq(result.verdict, CHECK_PASSING);
-	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
-	cr_expect(result.output_cut);
-	cr_expect_lt(check_support_resident_bytes() - before, 8L << 20);
-}
-
-Test(check_command, more_output_than_a_pipe_holds_does_not_block_the_command)
-{
-	run_script("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; exit 2");
-	cr_expect_str_eq(result.detail, "exit status 2");
-	cr_expect(result.output_cut);
-	cr_expect_eq(result.output[0], '?');
-}
-
-Test(check_command, an_output_just_as_long_as_allowed_is_not_cut)
-{
-	run_script("head -c 4096 /dev/zero");
-	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
-	cr_expect_not(result.output_cut);
-	run_script("head -c 4097 /dev/zero");
-	cr_expect(result.output_cut);
-}
-
-Test(check_command, an_abandoned_run_says_nothing_and_leaves_nothing)
-{
-	cr_assert(check_support_run_until_childless());
-	int descriptors = descriptors_count();
-	config = check_support_script(
-		argv, "trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
-	struct check_probe *probe = begin();
-	cr_assert_not_null(probe);
-	check_probe_abandon(probe);
-	cr_assert(check_support_run_until_childless());
-	cr_expect_not(has_result);
-	cr_expect_not(gone);
-	cr_expect_eq(descriptors_count(), descriptors);
-}
-
 /* A run's sweep must not take another run's processes for its own. */
 Test(check_command, a_run_leaves_the_processes_of_another_alone)
 {
@@ -451,47 +370,4 @@ Test(check_command, its_errors_are_shown_behind_its_output)
 	run();
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_str_eq(result.detail, "output does not match: wrong");
-}
-
-Test(check_command, its_errors_have_the_room_that_its_output_leaves)
-{
-	config = check_support_script(
-		argv, "head -c 4000 /dev/zero; head -c 4000 /dev/zero | tr '\\0' e >&2");
-	config.match = (char[]){ "^" };
-	run();
-	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
-	cr_expect_eq(strspn(result.output, "?"), 4000);
-	cr_expect_eq(strspn(result.output + 4000, "e"), CHECK_OUTPUT_BYTES - 4000);
-	cr_expect(result.output_cut);
-}
-
-Test(check_command, without_a_pattern_no_match_is_inverted)
-{
-	config = check_support_script(argv, "echo right");
-	config.match_invert = true;
-	run();
-	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
-}
-
-Test(check_command, each_of_its_limits_holds)
-{
-	struct config_name_value limits[] = { { (char[]){ "nofile" }, (char[]){ "64" } },
-		{ (char[]){ "core" }, (char[]){ "0" } } };
-	config = check_support_script(argv, "ulimit -n; ulimit -c");
-	config.limits = limits;
-	config.limit_count = 2;
-	run();
-	cr_expect_str_eq(result.output, "64\n0\n");
-	config.limit_count = 0;
-	run();
-	cr_expect_str_neq(result.output, "64\n0\n");
-}
-
-Test(check_command, a_timeout_names_its_length)
-{
-	config = check_support_script(argv, "sleep 1000");
-	config.timeout_ms = 125;
-	run();
-	cr_expect_eq(result.verdict, CHECK_TIMED_OUT);
-	cr_expect_str_eq(result.detail, "no exit within 0.125s");
 }

@@ -65,21 +65,3 @@ Test(check_match, judges_the_first_bytes_of_a_long_line)
 	}
 	check_match_destroy(NULL);
 }
-
-/* More lines than are looked at together: none is cut, none comes twice, and a find stays. */
-Test(check_match, judges_each_of_many_lines_once)
-{
-	enum { LINE_BYTES = 10 };
-	static char text[2 * CHECK_MATCH_LINE_BYTES + 1];
-	for (size_t i = 0; i < sizeof(text) - 1; i++) {
-		text[i] = i % LINE_BYTES == LINE_BYTES - 1 ? '\n' : 'x';
-	}
-	memcpy(text, "beginning", 9);
-	memcpy(text + CHECK_MATCH_LINE_BYTES / LINE_BYTES * LINE_BYTES, "straddles", 9);
-	static const size_t pieces[] = { 1, 1000, sizeof(text) };
-	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
-		cr_expect(matches("^beginning$", false, text, pieces[i]));
-		cr_expect(matches("^straddles$", false, text, pieces[i]));
-		cr_expect_not(matches("^x?$", false, text, pieces[i]));
-	}
-}

@@ -1,9 +1,10 @@
 /* Whole runs of tcp and http checks against servers of every kind. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <sys/un.h>
 
-#include "agent/check/http.h"
 #include "lib/base/array.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/agent/check/net_stage.h"
@@ -103,57 +104,6 @@ struct body_case {
 	char detail[64];
 };
 
-ParameterizedTestParameters(check_net, an_http_body_is_matched)
-{
-	static struct body_case cases[] = {
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^UP$", false, false,
-			CHECK_PASSING, "status 200" },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^up$", false, false,
-			CHECK_FAILING, "status 200, body does not match: ^up$" },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^up$", false, true,
-			CHECK_PASSING, "status 200" },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nDOWN\n", "DOWN", true, false,
-			CHECK_FAILING, "status 200, body matches: DOWN" },
-		{ "HTTP/1.1 200 OK\r\nX: UP\r\n\r\nto the end: UP", "UP$", false, false,
-			CHECK_PASSING, "status 200" },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-		  "1\r\nU\r\n1\r\nP\r\n0\r\n\r\n",
-			"^UP$", false, false, CHECK_PASSING, "status 200" },
-		{ "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nUP", "UP", false, false,
-			CHECK_FAILING, "status 500" },
-		{ "HTTP/1.1 200 OK\r\nX: UP\r\nContent-Length: 0\r\n\r\n", "UP", false, false,
-			CHECK_FAILING, "status 200, body does not match: UP" },
-	};
-	return cr_make_param_array(struct body_case, cases, ARRAY_LEN(cases));
-}
-
-ParameterizedTest(struct body_case *its, check_net, an_http_body_is_matched)
-{
-	config = check_support_config(CONFIG_CHECK_HTTP);
-	config.match = its->match;
-	config.match_invert = its->invert;
-	config.match_ignore_case = its->ignore_case;
-	serve(ANSWERS, its->text);
-	run(CONFIG_CHECK_HTTP);
-	cr_expect_str_eq(check_verdict_name(result.verdict), check_verdict_name(its->verdict),
-		"%s: %s", its->text, result.detail);
-	cr_expect_str_eq(result.detail, its->detail);
-}
-
-/* No callback comes, but the result is complete. */
-Test(check_net, a_request_that_is_too_long_cannot_be_sent)
-{
-	static char path[CHECK_HTTP_REQUEST_BYTES];
-	memset(path, '/', sizeof(path) - 1);
-	config = check_support_config(CONFIG_CHECK_HTTP);
-	config.target_path = path;
-	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	cr_assert_null(check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
-	cr_expect_eq(result.verdict, CHECK_COULD_NOT_RUN);
-	cr_expect_str_eq(result.detail, "the request is longer than 16384 bytes");
-	cr_expect_gt(result.started, 0);
-}
-
 Test(check_net, a_unix_socket_is_a_target)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -180,15 +130,6 @@ Test(check_net, a_unix_socket_is_a_target)
 	rmdir(folder);
 }
 
-Test(check_net, a_reset_is_failing)
-{
-	config = check_support_config(CONFIG_CHECK_HTTP);
-	serve(RESETS, "");
-	run(CONFIG_CHECK_HTTP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_not_null(strstr(result.detail, "Connection reset"), "%s", result.detail);
-}
-
 Test(check_net, connecting_is_enough_when_nothing_is_expected)
 {
 	config = check_support_config(CONFIG_CHECK_TCP);
@@ -196,39 +137,6 @@ Test(check_net, connecting_is_enough_when_nothing_is_expected)
 	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_PASSING);
 	cr_expect_str_eq(result.detail, "connected");
-}
-
-Test(check_net, a_closed_port_is_failing)
-{
-	config = check_support_config(CONFIG_CHECK_TCP);
-	int bound = bind_somewhere();
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(result.detail, "cannot connect: Connection refused");
-	close(bound);
-}
-
-Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
-{
-	config = check_support_config(CONFIG_CHECK_TCP);
-	config.timeout_ms = 300;
-	int listener = listen_somewhere();
-	listen(listener, 0);
-	int clients[4];
-	struct sockaddr_in address = { .sin_family = AF_INET,
-		.sin_addr = { htonl(INADDR_LOOPBACK) },
-		.sin_port = htons((uint16_t)atoi(port)) };
-	for (int i = 0; i < 4; i++) {
-		clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-		(void)!connect(clients[i], (struct sockaddr *)&address, sizeof(address));
-	}
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_TIMED_OUT);
-	cr_expect_str_eq(result.detail, "no connection within 0.3s");
-	for (int i = 0; i < 4; i++) {
-		close(clients[i]);
-	}
-	close(listener);
 }
 
 Test(check_net, the_request_is_what_the_configuration_says)
@@ -311,26 +219,6 @@ Test(check_net, an_answer_in_time_counts_though_the_agent_stood_still)
 	cr_expect_str_eq(result.detail, "status 200");
 }
 
-Test(check_net, a_run_that_is_given_up_leaves_nothing)
-{
-	const struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	config = check_support_config(CONFIG_CHECK_TCP);
-	serve(SAYS_NOTHING, "");
-	config.target_port = port;
-	int descriptors = descriptors_count();
-	struct check_probe *probe = check_probe_start(
-		loop, &config, NULL, &linger, NULL, &callbacks, &result);
-	cr_assert_not_null(probe);
-	ev_invoke_pending(loop); /* the check begins to connect */
-	cr_expect_gt(descriptors_count(), descriptors);
-	check_probe_abandon(probe);
-	cr_expect_eq(descriptors_count(), descriptors);
-	for (int i = 0; i < 5; i++) {
-		ev_run(loop, EVRUN_NOWAIT);
-	}
-	cr_expect_not(gone);
-}
-
 Test(check_net, slower_than_asked_is_a_warning)
 {
 	config = check_support_config(CONFIG_CHECK_TCP);
@@ -342,4 +230,142 @@ Test(check_net, slower_than_asked_is_a_warning)
 	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_WARNING);
 	cr_expect_str_eq(result.detail, "slower than 0.001s");
+}
+
+/* ---- the resolver, in place of the C library's ---- */
+
+/* "localhost" is 127.0.0.1 and then ::1; or two addresses that every machine has. */
+static const char *first_address;
+static const char *second_address;
+static bool nameless; /* no name has an address */
+
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+	struct addrinfo **found)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *,
+		struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+	const char *instead = strcmp(host, "127.0.0.1") == 0 ? first_address : second_address;
+	return nameless ? EAI_NONAME : real(instead ? instead : host, service, hints, found);
+}
+
+/* ---- targets ---- */
+
+static struct sockaddr_in address_of(const char *host)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(port)) };
+	inet_pton(AF_INET, host, &address.sin_addr);
+	return address;
+}
+
+/* A check of a target with two addresses, which is connected and no more. */
+static void aim_at(const char *first, const char *second, int64_t timeout_ms)
+{
+	static char localhost[] = "localhost";
+	first_address = first;
+	second_address = second;
+	config = check_support_config(CONFIG_CHECK_TCP);
+	config.target_host = localhost;
+	config.timeout_ms = timeout_ms;
+}
+
+enum { CLIENTS = 4 };
+
+/* 127.0.0.1, where connections are left waiting, and 127.0.0.2, where they are not. */
+struct black_hole {
+	int full;
+	int clients[CLIENTS];
+	int other;
+};
+
+static void dig(struct black_hole *hole)
+{
+	struct sockaddr_in address;
+	do {
+		hole->full = listen_somewhere();
+		address = address_of("127.0.0.2");
+		hole->other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	} while (bind(hole->other, (struct sockaddr *)&address, sizeof(address)));
+	cr_assert_eq(listen(hole->other, 8), 0);
+	cr_assert_eq(listen(hole->full, 0), 0);
+	address = address_of("127.0.0.1");
+	for (int i = 0; i < CLIENTS; i++) {
+		hole->clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)!connect(hole->clients[i], (struct sockaddr *)&address, sizeof(address));
+	}
+}
+
+static void check_fails(const char *detail)
+{
+	run(CONFIG_CHECK_TCP);
+	cr_expect_eq(result.verdict, CHECK_FAILING);
+	cr_expect_str_eq(result.detail, detail);
+}
+
+/* A slow machine needs a longer timeout for the second address. */
+Test(check_net, an_address_that_does_not_answer_has_half_of_the_time)
+{
+	struct black_hole hole;
+	int64_t timeout_ms = 200;
+	dig(&hole);
+	do {
+		timeout_ms *= 2;
+		aim_at("127.0.0.1", "127.0.0.2", timeout_ms);
+		run(CONFIG_CHECK_TCP);
+	} while (result.verdict == CHECK_TIMED_OUT && timeout_ms < 10000);
+	cr_expect_str_eq(result.detail, "connected");
+	cr_expect_gt(result.duration_s, 0.45 * (double)timeout_ms / 1000);
+}
+
+Test(check_net, an_address_that_is_not_reachable_is_passed_over)
+{
+	int listener = listen_somewhere();
+	aim_at("255.255.255.255", "127.0.0.1", 30000);
+	run(CONFIG_CHECK_TCP);
+	cr_expect_str_eq(result.detail, "connected");
+	close(listener);
+}
+
+Test(check_net, the_problem_is_that_of_the_last_address)
+{
+	int bound = bind_somewhere();
+	aim_at("255.255.255.255", "127.0.0.1", 30000);
+	check_fails("cannot connect: Connection refused");
+	close(bound);
+}
+
+Test(check_net, a_name_without_an_address_is_failing)
+{
+	nameless = true;
+	aim_at("", "", 30000);
+	check_fails("cannot find the address of the target: Name or service not known");
+}
+
+Test(check_net, an_address_that_is_connected_has_all_the_time)
+{
+	aim_at("127.0.0.1", "255.255.255.255", 400);
+	config.send_len = 4;
+	serve(SAYS_NOTHING, "");
+	usleep(200000); /* the loop's time is old when the check starts */
+	unsigned turns = ev_iteration(loop);
+	run(CONFIG_CHECK_TCP);
+	cr_expect_str_eq(result.detail, "no answer within 0.4s");
+	cr_expect_gt(result.duration_s, 0.39);
+	/* A turn each 5 ms is the test's own. */
+	cr_expect_lt(ev_iteration(loop) - turns, 400, "the check does not leave the loop alone");
+}
+
+Test(check_net, a_connection_in_time_counts_though_the_agent_stood_still)
+{
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
+	int listener = listen_somewhere();
+	aim_at("127.0.0.1", "255.255.255.255", 100);
+	config.target_port = port;
+	cr_assert_not_null(
+		check_probe_start(loop, &config, NULL, &linger, NULL, &callbacks, &result));
+	ev_invoke_pending(loop); /* the check begins to connect */
+	usleep(110000);
+	cr_assert(check_support_run_until_true(&gone));
+	cr_expect_str_eq(result.detail, "connected");
+	close(listener);
 }

@@ -1,7 +1,5 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "agent/check/set.h"
 #include "agent/check/slot.h"
@@ -172,49 +170,6 @@ Test(check_set, a_command_knows_the_components_of_now)
 	cr_expect_str_eq(check_last(check_set_find(set, "one"))->output, "b c /b /other\n");
 }
 
-static bool is_running(void *context)
-{
-	(void)context;
-	return scheduler->running == 1;
-}
-
-Test(check_set, a_check_that_is_replaced_runs_no_longer)
-{
-	arrange("[check one]\ncomponent = a\ncommand = sleep 1000\ninterval = 1h\n"
-		"timeout = 30m\n",
-		NULL);
-	cr_assert(check_support_run_until(is_running, NULL));
-	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
-	run("one");
-	cr_expect(check_support_run_until_childless());
-}
-
-static bool are_running(void *context)
-{
-	(void)context;
-	return scheduler->running == 2;
-}
-
-Test(check_set, all_checks_end_with_the_set)
-{
-	arrange("[check one]\ncomponent = a\ncommand = sleep 1000\ninterval = 1h\ntimeout = 30m\n"
-		"[check two]\ncomponent = a\ncommand = sleep 2000\ninterval = 1h\n"
-		"timeout = 30m\n",
-		NULL);
-	cr_assert(check_support_run_until(are_running, NULL));
-	check_set_destroy(set);
-	set = NULL;
-	cr_expect(check_support_run_until_childless());
-}
-
-Test(check_set, an_empty_set_has_no_check)
-{
-	cr_expect_null(check_set_at(set, 0));
-	cr_expect_null(check_set_find(set, "one"));
-	cr_expect_eq(check_set_count(set), 0);
-	cr_expect_eq(check_set_count(NULL), 0);
-}
-
 Test(check_set, another_command_begins_without_a_verdict)
 {
 	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
@@ -236,18 +191,4 @@ Test(check_set, a_successor_goes_on_with_the_saved_states)
 	cr_expect_eq(check_get_state(check_set_find(set, "one")), CHECK_STATE_UP);
 	cr_expect_eq(check_get_state(check_set_find(set, "two")), CHECK_STATE_UP);
 	json_decref(saved);
-}
-
-Test(check_set, a_check_alone_runs_at_once)
-{
-	check_set_destroy(NULL);
-	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
-	bool runs = false;
-	for (int i = 0; i < 100 && !runs; i++) {
-		ev_run(ev_default_loop(0), EVRUN_NOWAIT);
-		runs = results > 0 || scheduler->running == 1;
-		usleep(100);
-	}
-	cr_expect(runs, "its first run is put off");
-	run("one");
 }

@@ -1,6 +1,5 @@
 /* Turns: so many at once, the others in order, and by shares. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "agent/check/slot.h"
@@ -98,19 +97,6 @@ STAGED(turns_are_taken_in_order, 2, alone)
 	check_counts(stage, "abcda", 2, 0);
 }
 
-STAGED(a_place_in_the_queue_is_given_back, 1, alone)
-{
-	check_slot_ask(&stage->slots[0]);
-	check_slot_ask(&stage->slots[1]);
-	check_slot_release(&stage->slots[0]);
-	check_counts(stage, "b", 1, 0);
-	check_slot_ask(&stage->slots[2]);
-	check_slot_release(&stage->slots[2]);
-	check_slot_release(&stage->slots[2]);
-	check_slot_release(&stage->slots[1]);
-	check_counts(stage, "b", 0, 0);
-}
-
 STAGED(a_larger_limit_holds_at_once, 1, alone)
 {
 	for (int i = 0; i < 4; i++) {
@@ -123,12 +109,6 @@ STAGED(a_larger_limit_holds_at_once, 1, alone)
 	check_slot_release(&stage->slots[0]);
 	check_slot_release(&stage->slots[1]);
 	check_counts(stage, "abc", 1, 1);
-}
-
-STAGED(a_scheduler_may_end_with_a_turn_on_its_way, 2, alone)
-{
-	check_scheduler_destroy(NULL);
-	check_slot_ask(&stage->slots[0]);
 }
 
 static void ask(struct stage *stage, const char *names)

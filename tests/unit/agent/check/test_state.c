@@ -110,41 +110,6 @@ static void expect(bool good, int64_t now_ms, enum check_state state)
 
 TestSuite(check_state, .fini = finish);
 
-/*
- * Registrar: `down` never resets, so that after one outage a single failure takes the component
- * out.
- */
-Test(check_state, one_failure_after_a_recovery_is_one_failure)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 3, .initial_passing = true });
-	expect(false, 0, CHECK_STATE_UP);
-	expect(false, 1, CHECK_STATE_UP);
-	expect(false, 2, CHECK_STATE_DOWN);
-	expect(true, 3, CHECK_STATE_UP);
-	expect(false, 4, CHECK_STATE_UP);
-	expect(false, 5, CHECK_STATE_UP);
-	expect(false, 6, CHECK_STATE_DOWN);
-}
-
-/* Registrar: the failure window is cleared once and never again. */
-Test(check_state, failures_leave_the_window_one_by_one_and_every_recovery_clears_it)
-{
-	start((struct check_state_rules){
-		.rise = 1, .fall = 3, .window_ms = 1000, .initial_passing = true });
-	expect(false, 0, CHECK_STATE_UP);
-	expect(true, 300, CHECK_STATE_UP);
-	expect(false, 600, CHECK_STATE_UP);
-	expect(false, 1001, CHECK_STATE_UP);
-	expect(false, 1600, CHECK_STATE_DOWN);
-	for (int round = 0; round < 3; round++) {
-		int64_t now = 1700 + round * 100;
-		expect(true, now, CHECK_STATE_UP);
-		expect(false, now + 1, CHECK_STATE_UP);
-		expect(false, now + 2, CHECK_STATE_UP);
-		expect(false, now + 3, CHECK_STATE_DOWN);
-	}
-}
-
 Test(check_state, failures_during_the_grace_do_not_count)
 {
 	start((struct check_state_rules){
@@ -163,34 +128,6 @@ Test(check_state, the_first_success_ends_the_grace)
 	expect(false, 10, CHECK_STATE_UP);
 	expect(true, 20, CHECK_STATE_UP);
 	expect(false, 30, CHECK_STATE_DOWN);
-}
-
-Test(check_state, is_pending_until_enough_successes_in_a_row)
-{
-	start((struct check_state_rules){ .rise = 2, .fall = 2 });
-	expect(false, 0, CHECK_STATE_PENDING);
-	expect(true, 1, CHECK_STATE_PENDING);
-	expect(false, 2, CHECK_STATE_PENDING);
-	expect(true, 3, CHECK_STATE_PENDING);
-	expect(true, 4, CHECK_STATE_UP);
-}
-
-/* Otherwise a predecessor's record would stay for ever for an application that never comes back. */
-Test(check_state, a_check_that_fails_from_the_start_is_down_and_not_pending_for_ever)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 2 });
-	expect(false, 0, CHECK_STATE_PENDING);
-	cr_expect(check_state_changing(&machine));
-	expect(false, 1, CHECK_STATE_DOWN);
-	expect(true, 2, CHECK_STATE_UP);
-}
-
-Test(check_state, failures_during_the_grace_leave_it_pending)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 1, .start_grace_ms = 1000 });
-	expect(false, 0, CHECK_STATE_PENDING);
-	expect(false, 999, CHECK_STATE_PENDING);
-	expect(false, 1000, CHECK_STATE_DOWN);
 }
 
 Test(check_state, is_changing_while_results_speak_against_the_state)
@@ -252,30 +189,6 @@ Test(check_state, the_rest_of_the_grace_comes_after_a_restart)
 	expect(false, 5000500, CHECK_STATE_DOWN);
 }
 
-Test(check_state, a_restart_begins_no_new_grace)
-{
-	struct check_state_rules with_grace = { .rise = 1, .fall = 1, .start_grace_ms = 1000 };
-	start((struct check_state_rules){ .rise = 1, .fall = 1 });
-	restart(with_grace, 0, 5000000);
-	expect(false, 5000001, CHECK_STATE_DOWN);
-}
-
-Test(check_state, the_shortest_grace_is_a_grace)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 1, .start_grace_ms = 1 });
-	expect(false, 0, CHECK_STATE_PENDING);
-	expect(false, 1, CHECK_STATE_DOWN);
-}
-
-Test(check_state, a_failure_of_an_hour_ago_is_an_hour_old_after_a_restart)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 2, .window_ms = 1800000 });
-	restore_text("{\"state\": \"up\", \"grace\": false, \"age_ms\": 3600000, \"good\": 0, "
-		     "\"bad\": 1, \"failure_ages_ms\": [3600000]}",
-		5000000);
-	expect(false, 5000001, CHECK_STATE_UP);
-}
-
 Test(check_state, a_failure_of_the_future_counts_as_one_of_now)
 {
 	start((struct check_state_rules){ .rise = 1, .fall = 2, .window_ms = 1000 });
@@ -283,15 +196,6 @@ Test(check_state, a_failure_of_the_future_counts_as_one_of_now)
 		     "\"bad\": 1, \"failure_ages_ms\": [-86400000]}",
 		5000);
 	expect(false, 6000, CHECK_STATE_DOWN);
-}
-
-Test(check_state, the_count_of_results_ends_and_does_not_turn_over)
-{
-	start((struct check_state_rules){ .rise = 1, .fall = 1 });
-	restore_text("{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, "
-		     "\"good\": 2147483647, \"bad\": 0, \"failure_ages_ms\": []}",
-		0);
-	expect(true, 1, CHECK_STATE_UP);
 }
 
 Test(check_state, keeps_its_state_when_the_saved_one_is_malformed)
