@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "lib/base/array.h"
 #include "tests/support/http_stage.h"
 #include "tests/unit/agent/http/window.h"
 
@@ -30,40 +28,6 @@ static void answer_status(struct http_request *request)
 
 /* ---- heads ---- */
 
-Test(http_answer, begins_with_the_line_of_its_status)
-{
-	static const struct {
-		int status;
-		const char *line;
-	} lines[] = { { 200, "200 OK" }, { 400, "400 Bad Request" }, { 403, "403 Forbidden" },
-		{ 404, "404 Not Found" }, { 405, "405 Method Not Allowed" },
-		{ 406, "406 Not Acceptable" }, { 409, "409 Conflict" },
-		{ 412, "412 Precondition Failed" }, { 413, "413 Content Too Large" },
-		{ 414, "414 URI Too Long" }, { 415, "415 Unsupported Media Type" },
-		{ 417, "417 Expectation Failed" }, { 422, "422 Unprocessable Content" },
-		{ 431, "431 Request Header Fields Too Large" },
-		{ 500, "500 Internal Server Error" }, { 501, "501 Not Implemented" },
-		{ 502, "502 Bad Gateway" }, { 503, "503 Service Unavailable" },
-		{ 504, "504 Gateway Timeout" }, { 505, "505 HTTP Version Not Supported" },
-		{ 299, "500 Internal Server Error" } };
-	int fd = http_stage_connect();
-	http_stage.handle = answer_status;
-	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-		char text[256];
-		status = lines[i].status;
-		snprintf(text, sizeof(text),
-			"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n"
-			"X-One: 1\r\nX-Two: 2\r\n\r\nx",
-			lines[i].line);
-		if (status == 412) { /* the server has a text of its own for it */
-			http_stage_ask(fd, GET);
-			continue;
-		}
-		cr_expect_str_eq(http_stage_ask(fd, GET), text);
-	}
-	close(fd);
-}
-
 Test(http_answer, without_content_says_nothing_of_it)
 {
 	int fd = http_stage_connect();
@@ -75,55 +39,6 @@ Test(http_answer, without_content_says_nothing_of_it)
 	status = 304;
 	cr_expect_str_eq(http_stage_ask(fd, GET),
 		"HTTP/1.1 304 Not Modified\r\nX-One: 1\r\nX-Two: 2\r\n\r\n");
-	close(fd);
-}
-
-static struct http_response *packed;
-
-static void answer_packed(struct http_request *request)
-{
-	http_answer(request, status, packed);
-}
-
-Test(http_answer, packed_it_is_the_same_to_every_client)
-{
-	packed = http_response_create("text/plain", "x", 1);
-	http_response_header(packed, "X-One", "1");
-	http_response_etag(packed, "\"tag\"");
-	http_response_header(packed, "X-Two", "2");
-	packed = http_response_pack(packed);
-	http_stage.handle = answer_packed;
-	status = 200;
-	for (int client = 0; client < 2; client++) {
-		int fd = http_stage_connect();
-		cr_expect_str_eq(http_stage_ask(fd, GET),
-			"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n"
-			"X-One: 1\r\nETag: \"tag\"\r\nX-Two: 2\r\n\r\nx");
-		cr_expect_str_eq(http_stage_ask(fd,
-					 "GET / HTTP/1.1\r\nHost: a\r\n"
-					 "If-None-Match: \"tag\"\r\n\r\n"),
-			"HTTP/1.1 304 Not Modified\r\nX-One: 1\r\nETag: \"tag\"\r\nX-Two: 2\r\n"
-			"\r\n");
-		close(fd);
-	}
-	http_response_free(packed);
-}
-
-static void answer_without_type(struct http_request *request)
-{
-	struct http_response *response = http_response_create(NULL, "", 0);
-	http_answer(request, status, response);
-	http_response_free(response);
-}
-
-Test(http_answer, without_a_type_has_no_content)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = answer_without_type;
-	status = 204;
-	cr_expect_str_eq(http_stage_ask(fd, GET), "HTTP/1.1 204 No Content\r\n\r\n");
-	status = 404;
-	cr_expect_str_eq(http_stage_ask(fd, GET), "HTTP/1.1 404 Not Found\r\n\r\n");
 	close(fd);
 }
 
@@ -154,42 +69,6 @@ Test(http_answer, says_whether_the_connection_goes_on)
 		cr_expect_eq(http_connections(http_stage.http), i < 2 ? 0 : 1);
 		close(fd);
 	}
-}
-
-/* The bytes as they come, with the date; the loop's time stays that of the answer. */
-static const char *ask_raw(int fd)
-{
-	static char answer[1024];
-	ssize_t len = write(fd, GET, strlen(GET));
-	do {
-		ev_run(http_stage.loop, EVRUN_NOWAIT);
-		len = recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
-	} while (len < 0);
-	answer[len] = '\0';
-	return answer;
-}
-
-static bool has_date_of(const char *answer, ev_tstamp when)
-{
-	time_t second = (time_t)when;
-	struct tm tm;
-	char line[64];
-	strftime(line, sizeof(line), "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n",
-		gmtime_r(&second, &tm));
-	return strstr(answer, line) != NULL;
-}
-
-Test(http_answer, has_the_date_of_its_second)
-{
-	int fd = http_stage_connect();
-	for (int i = 0; i < 3; i++) {
-		for (int twice = 0; twice < 2; twice++) {
-			const char *answer = ask_raw(fd);
-			cr_expect(has_date_of(answer, ev_now(http_stage.loop)), "%s", answer);
-		}
-		http_stage_pass(2);
-	}
-	close(fd);
 }
 
 /* ---- problems ---- */
@@ -273,54 +152,6 @@ Test(http_answer, to_what_the_client_has_already_is_304)
 	own_tag = NULL;
 	cr_expect_eq(status_if("GET", "If-None-Match: \"tag\"\r\n"), 200);
 	cr_expect_eq(status_if("GET", "If-None-Match: *\r\n"), 200);
-}
-
-Test(http_answer, that_is_not_the_one_asked_for_is_412)
-{
-	cr_expect_eq(status_if("GET", "If-Match: \"x\", \"tag\"\r\n"), 200);
-	cr_expect_eq(status_if("GET", "If-Match: *\r\n"), 200);
-	cr_expect_eq(status_if("GET", "If-Match: W/\"tag\"\r\n"), 412);
-	cr_expect_eq(status_if("GET", "If-Match: \"x\"\r\n"), 412);
-	cr_expect_eq(status_if("HEAD", "If-Match: \"x\"\r\n"), 412);
-	cr_expect_eq(status_if("GET", "If-Match: \"tag\"\r\nIf-None-Match: \"tag\"\r\n"), 304);
-	cr_expect_eq(status_if("GET", "If-Match: \"x\"\r\nIf-None-Match: \"tag\"\r\n"), 412);
-	const char *answer = ask_if("GET", "If-Match: \"x\"\r\n");
-	cr_expect(strstr(answer, "\"title\":\"Precondition Failed\",\"status\":412"), "%s", answer);
-	cr_expect(strstr(answer, "\"instance\":\"/\""), "%s", answer);
-}
-
-/* No tag of the agent is as long as that. */
-Test(http_answer, has_a_tag_of_some_length)
-{
-	static const size_t lens[] = { 127, 128, 200 };
-	static char tag[201];
-	char condition[256];
-	for (size_t i = 0; i < 3; i++) {
-		memset(tag, 't', lens[i]);
-		tag[0] = tag[lens[i] - 1] = '"';
-		tag[lens[i]] = '\0';
-		own_tag = tag;
-		snprintf(condition, sizeof(condition), "If-None-Match: %s\r\n", tag);
-		cr_expect_eq(status_if("GET", condition), i == 0 ? 304 : 200, "%zu", lens[i]);
-	}
-}
-
-static void answer_404_tagged(struct http_request *request)
-{
-	struct http_response *response = http_response_create("text/plain", "none", 4);
-	http_response_etag(response, own_tag);
-	http_answer(request, 404, response);
-	http_response_free(response);
-}
-
-Test(http_answer, other_than_200_knows_no_conditions)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = answer_404_tagged;
-	const char *answer = http_stage_ask(
-		fd, "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"tag\"\r\n\r\n");
-	cr_expect_eq(strncmp(answer, "HTTP/1.1 404 ", 13), 0, "%s", answer);
-	close(fd);
 }
 
 /* ---- large bodies ---- */
@@ -487,60 +318,4 @@ Test(http_answer, that_is_large_has_to_have_room)
 	close(waiting);
 	close(fd);
 	free(large);
-}
-
-Test(http_answer, that_begins_to_wait_without_room_ends_the_connection)
-{
-	int waiting = http_stage_connect();
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage_send(waiting, GET);
-	struct http_request *waits = http_stage.request;
-	http_stage.handle = answer_large;
-	make_large(64 * 1024);
-	int small = 1;
-	setsockopt(http_stage_connection(1)->io.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-	http_hold(waits, HTTP_HELD_BYTES);
-	http_stage_send(fd, GET);
-	cr_expect_eq(http_connections(http_stage.http), 1);
-	http_response_free(shared);
-	cr_expect_eq(released, 1);
-	close(waiting);
-	close(fd);
-	free(large);
-}
-
-/* ---- later ---- */
-
-Test(http_answer, may_come_later)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	cr_expect_str_eq(http_stage_ask(fd, GET GET), "");
-	cr_expect_eq(http_requests(http_stage.http), 1);
-	cr_expect_eq(http_stage.requests, 1);
-	http_stage_answer(http_stage.request, 200, "one\n");
-	http_stage_turn();
-	cr_expect_eq(http_stage.requests, 2, "the next one has its turn");
-	http_stage_answer(http_stage.request, 200, "two\n");
-	const char *answers = http_stage_receive(fd);
-	cr_expect(strstr(answers, "one\n") < strstr(answers, "two\n"), "%s", answers);
-	cr_expect_eq(http_requests(http_stage.http), 0);
-	cr_expect_eq(http_stage.closed, 0);
-	close(fd);
-	http_stage_turn();
-	cr_expect_eq(http_stage.closed, 0, "both were answered");
-}
-
-Test(http_answer, to_a_client_that_has_just_gone_is_nothing)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage_send(fd, GET);
-	http_stream_end(http_stage.request);
-	http_stage_answer(http_stage.request, 200, "late\n");
-	cr_expect_str_eq(http_stage_receive(fd), "");
-	cr_expect(http_stage_has_ended(fd));
-	cr_expect_eq(http_stage.closed, 0);
-	close(fd);
 }

@@ -1,15 +1,11 @@
 /* The life of a connection: requests in pieces and in a row, bodies, refusals. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
-#include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -87,62 +83,6 @@ Test(http_connection, loses_no_request_of_many)
 	}
 	cr_expect_eq(http_stage.requests, REQUESTS);
 	cr_expect_eq(http_stage.http->held, 0, "the memory for what came early is given back");
-	close(fd);
-}
-
-Test(http_connection, reads_a_request_of_which_a_byte_came_early)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage_send(fd, GET "G");
-	http_stage.handle = http_stage_hello;
-	http_stage_hello(http_stage.request);
-	http_stage_turn();
-	cr_expect_str_eq(http_stage_ask(fd, &GET[1]), HTTP_STAGE_HELLO HTTP_STAGE_HELLO);
-	close(fd);
-}
-
-/* As before an upgrade, which may fail and let the connections go on. */
-Test(http_connection, loses_nothing_when_it_is_flushed)
-{
-	enum { REQUESTS = 1000 };
-	static char text[REQUESTS * sizeof(GET)] = "";
-	int fd = http_stage_connect();
-	for (size_t i = 0; i < REQUESTS; i++) {
-		strcpy(&text[i * strlen(GET)], GET);
-	}
-	http_stage.handle = http_stage_keep;
-	http_stage_send_bytes(fd, text, 10000);
-	size_t sent = 10000 + http_stage_send_bytes(fd, text + 10000, strlen(text) - 10000);
-	http_flush(http_stage.http);
-	for (size_t answered = 0; answered < REQUESTS; answered++) {
-		answer_next(fd);
-		sent += http_stage_send_bytes(fd, text + sent, strlen(text + sent));
-	}
-	cr_expect_eq(http_stage.requests, REQUESTS);
-	close(fd);
-}
-
-static char paths[64];
-
-static void note_path(struct http_request *request)
-{
-	strcat(paths, request->path);
-	http_stage_hello(request);
-}
-
-Test(http_connection, keeps_the_order_when_it_is_flushed)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage_send(fd, GET "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
-	static const char last[] = "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n";
-	(void)!write(fd, last, strlen(last));
-	http_stage.handle = note_path;
-	http_stage_hello(http_stage.request);
-	http_flush(http_stage.http);
-	http_stage_turn();
-	cr_expect_str_eq(paths, "/1/2");
 	close(fd);
 }
 
@@ -284,16 +224,6 @@ Test(http_connection, answers_without_a_body_that_nobody_wants)
 	cr_expect_eq(http_connections(http_stage.http), 0);
 }
 
-Test(http_connection, that_is_full_gets_no_100)
-{
-	int fd = http_stage_connect();
-	failing_arm("send", 1, EAGAIN);
-	http_stage_send(fd, POST("Content-Length: 4\r\nExpect: 100-continue\r\n"));
-	cr_expect(failing_disarm());
-	cr_expect(http_stage_has_closed(fd));
-	close(fd);
-}
-
 /* ---- refusals ---- */
 
 Test(http_connection, refuses_what_it_does_not_know)
@@ -344,17 +274,6 @@ Test(http_connection, refuses_what_it_does_not_know)
 	close(fd);
 	fd = http_stage_connect();
 	cr_expect_not(strstr(http_stage_ask(fd, "GET /tea HTTP/1.1\r\n\r\n"), "\"instance\""));
-	close(fd);
-}
-
-Test(http_connection, says_why_behind_a_head_request_too)
-{
-	int fd = http_stage_connect();
-	const char *answer = http_stage_ask(fd,
-		"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
-		"GET /\r\n\r\n");
-	cr_expect(strstr(answer, "HTTP/1.1 400 "), "%s", answer);
-	cr_expect(strstr(answer, "\"status\":400"), "%s", answer);
 	close(fd);
 }
 
@@ -412,20 +331,6 @@ Test(http_connection, reads_what_a_refused_client_still_sends)
 	close(fd);
 }
 
-Test(http_connection, of_a_client_that_sends_no_more_needs_no_patience)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage.wants_body = false;
-	http_stage_send(fd, POST("Content-Length: 4\r\nExpect: 100-continue\r\n"));
-	shutdown(fd, SHUT_WR);
-	http_stage_turn();
-	http_stage_hello(http_stage.request);
-	http_stage_turn();
-	cr_expect_eq(http_connections(http_stage.http), 0);
-	close(fd);
-}
-
 /* ---- memory ---- */
 
 Test(http_connection, that_grows_without_room_is_closed)
@@ -448,17 +353,243 @@ Test(http_connection, that_grows_without_room_is_closed)
 	close(waiting);
 }
 
-/* ---- the diagram ---- */
+/* ---- the client goes away ---- */
 
-#define NO_STEP(name, from, to)                                                                    \
-	Test(http_connection_state, name, .signal = SIGABRT)                                       \
-	{                                                                                          \
-		http_connection_set_state(&(struct connection){ .state = from }, to);              \
+Test(http_connection, reports_once_that_the_client_has_gone)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET);
+	cr_expect_eq(http_stage.closed, 0);
+	close(fd);
+	http_stage_turn();
+	cr_expect_eq(http_stage.closed, 1);
+	cr_expect_eq(http_connections(http_stage.http), 0);
+	cr_expect_eq(http_requests(http_stage.http), 0);
+}
+
+/* `echo | nc -N` and many a script end their half and read. */
+Test(http_connection, answers_a_client_that_has_ended_its_half)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET);
+	shutdown(fd, SHUT_WR);
+	http_stage_turn();
+	cr_expect_eq(http_stage.closed, 0);
+	http_stage_hello(http_stage.request);
+	http_stage_turn();
+	cr_expect_str_eq(http_stage_receive(fd), HTTP_STAGE_HELLO);
+	cr_expect(http_stage_has_ended(fd));
+	cr_expect(http_stage_has_closed(fd));
+	close(fd);
+	fd = http_stage_connect();
+	http_stage_send_bytes(fd, GET, strlen(GET) - 2);
+	shutdown(fd, SHUT_WR);
+	cr_expect(http_stage_has_closed(fd), "half a request is not a request");
+	close(fd);
+}
+
+static void turn_until_closed(size_t closed)
+{
+	for (int i = 0; i < 60000 && http_stage.closed < closed; i++) {
+		http_stage_turn();
+		usleep(1000);
 	}
+}
 
-NO_STEP(an_answer_needs_a_request, HTTP_STREAMING, HTTP_WRITING)
-NO_STEP(a_handler_begins_no_request, HTTP_HANDLING, HTTP_IDLE)
-NO_STEP(a_request_that_waits_is_answered, HTTP_WAITING, HTTP_IDLE)
-NO_STEP(a_stream_needs_a_request, HTTP_WRITING, HTTP_STREAMING)
-NO_STEP(no_request_follows_what_is_thrown_away, HTTP_LINGERING, HTTP_IDLE)
-NO_STEP(the_end_is_the_end, HTTP_GONE, HTTP_IDLE)
+Test(http_connection, of_a_remote_client_that_ends_its_half_ends_a_lasting_answer)
+{
+	http_stage_open_tcp();
+	http_stage.handle = http_stage_keep;
+	int fd = http_stage_connect_remote();
+	http_stage_send(fd, GET);
+	while (http_stage.requests < 1) {
+		http_stage_turn();
+	}
+	shutdown(fd, SHUT_WR);
+	while (!http_stage_connection(0)->half_closed) {
+		http_stage_turn();
+	}
+	cr_expect_eq(http_stage.closed, 0, "the answer may come soon");
+	http_set_lasting(http_stage.request);
+	http_stage_turn();
+	cr_expect_eq(http_stage.closed, 1);
+	close(fd);
+	/* The other way round, and a third client that stays. */
+	fd = http_stage_connect_remote();
+	http_stage_send(fd, GET);
+	while (http_stage.requests < 2) {
+		http_stage_turn();
+	}
+	http_set_lasting(http_stage.request);
+	http_stage_turn();
+	cr_expect_eq(http_stage.closed, 1);
+	shutdown(fd, SHUT_WR);
+	turn_until_closed(2);
+	cr_expect_eq(http_stage.closed, 2);
+	close(fd);
+}
+
+Test(http_connection, of_a_local_client_lasts_behind_its_half)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET);
+	http_set_lasting(http_stage.request);
+	shutdown(fd, SHUT_WR);
+	http_stage_turn();
+	http_set_lasting(http_stage.request);
+	http_stage_turn();
+	http_stage_pass(31);
+	cr_expect_eq(http_stage.closed, 0);
+	/* No event says that it goes now: the sweep looks. */
+	close(fd);
+	http_stage_pass(31);
+	cr_expect_eq(http_stage.closed, 1);
+}
+
+/* ---- silence ---- */
+
+/* The server of the stage closes what is silent for a minute; it looks four times a minute. */
+static bool survives_silence(int fd)
+{
+	for (int i = 0; i < 3; i++) {
+		http_stage_pass(16);
+		cr_assert_not(http_stage_has_closed(fd), "too early");
+	}
+	http_stage_pass(16);
+	http_stage_pass(16);
+	bool survives = !http_stage_has_closed(fd);
+	close(fd);
+	http_stage_turn();
+	return survives;
+}
+
+Test(http_connection, that_is_silent_is_closed)
+{
+	int fd = http_stage_connect();
+	cr_expect_not(survives_silence(fd), "without a request");
+	fd = http_stage_connect();
+	http_stage_pass(40);
+	http_stage_ask(fd, GET);
+	cr_expect_not(survives_silence(fd), "behind a request");
+	fd = http_stage_connect();
+	http_stage_pass(40);
+	http_stage_send(fd, "GET ");
+	cr_expect_not(survives_silence(fd), "within a request");
+	fd = http_stage_connect();
+	http_stage_pass(40);
+	http_stage_send(fd, POST("Content-Length: 4\r\n"));
+	cr_expect_not(survives_silence(fd), "within a body");
+	cr_expect_eq(http_connections(http_stage.http), 0);
+}
+
+/* A byte now and then keeps no connection open. */
+Test(http_connection, that_dribbles_a_request_is_closed)
+{
+	int fd = http_stage_connect();
+	for (int i = 0; i < 5; i++) {
+		http_stage_send_bytes(fd, &GET[i], 1);
+		http_stage_pass(16);
+	}
+	cr_expect(http_stage_has_closed(fd));
+	close(fd);
+}
+
+static char megabyte[1024 * 1024 + 1];
+
+static void answer_megabyte(struct http_request *request)
+{
+	memset(megabyte, 'm', sizeof(megabyte) - 1);
+	http_stage_answer(request, 200, megabyte);
+}
+
+Test(http_connection, that_takes_no_answer_is_closed)
+{
+	static char piece[300 * 1024];
+	int fd = http_stage_connect();
+	http_stage.handle = answer_megabyte;
+	http_stage_pass(40);
+	http_stage_send(fd, GET);
+	cr_expect_eq(http_connections(http_stage.http), 1);
+	http_stage_pass(40);
+	/* It takes some. */
+	cr_expect_gt(recv(fd, piece, sizeof(piece), MSG_DONTWAIT), 0);
+	http_stage_turn();
+	cr_expect_not(survives_silence(fd));
+	cr_expect_eq(http_stage.http->held, 0);
+}
+
+static size_t read_nothing(void *context, char *buffer, size_t size)
+{
+	(void)context;
+	(void)buffer;
+	(void)size;
+	return 0;
+}
+
+static void stream(struct http_request *request)
+{
+	http_stream(request, "text/plain", "",
+		&(struct http_stream_callbacks){
+			.on_read = read_nothing, .on_closed = http_stage_on_closed });
+}
+
+static void pin(struct http_request *request)
+{
+	http_pin(request);
+	http_stage_hello(request);
+}
+
+Test(http_connection, that_waits_for_the_server_may_be_silent)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET);
+	cr_expect(survives_silence(fd));
+	fd = http_stage_connect();
+	http_stage.handle = stream;
+	http_stage_send(fd, GET);
+	cr_expect(survives_silence(fd));
+	/* The silence behind a late answer begins with the answer. */
+	fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET);
+	http_stage_pass(100);
+	http_stage_hello(http_stage.request);
+	cr_expect_not(survives_silence(fd));
+	fd = http_stage_connect();
+	http_stage_send(fd, GET);
+	http_stage_pass(50);
+	http_stage_pass(50);
+	answer_megabyte(http_stage.request);
+	cr_expect_not(survives_silence(fd));
+}
+
+Test(http_connection, that_is_pinned_may_be_silent_and_its_end_is_reported)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = pin;
+	http_stage_ask(fd, GET);
+	uint64_t id = http_stage.request->connection;
+	http_stage_pass(16);
+	http_stage_pass(100);
+	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
+	cr_expect_eq(http_stage.pinned, 0);
+	http_stage_send(fd, "GET "); /* this is not */
+	cr_expect_not(survives_silence(fd));
+	cr_expect_eq(http_stage.pinned, id);
+}
+
+Test(http_connection, whose_client_has_gone_unseen_is_found)
+{
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET GET); /* nothing is read as long as the second one waits */
+	close(fd);
+	http_stage_turn();
+	cr_expect_eq(http_stage.closed, 0);
+	http_stage_pass(31);
+	cr_expect_eq(http_stage.closed, 1);
+}

@@ -1,11 +1,6 @@
 /* The server as a whole: its sockets, its limits, and the way of connections to a successor. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,7 +9,6 @@
 
 #include "agent/http/socket.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/failing.h"
 #include "tests/support/http_stage.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -84,25 +78,6 @@ Test(http_server, leaves_no_half_when_it_cannot_open)
 	cr_expect_not(stands());
 	cr_expect_eq(descriptors_count(), before);
 	cr_expect_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "no watcher is left");
-}
-
-Test(http_server, listens_on_tcp_only_when_it_is_to)
-{
-	cr_expect_eq(http_listen_fd(http_stage.http), -1);
-	http_stage.options.listen = NULL;
-	http_stage_open_again();
-	cr_expect_eq(http_listen_fd(http_stage.http), -1);
-	http_stage_open_tcp();
-	int fd = http_stage_connect_remote();
-	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
-	int at_once = 0;
-	socklen_t len = sizeof(at_once);
-	cr_expect_eq(getsockopt(http_stage_connection(0)->io.fd, IPPROTO_TCP, TCP_NODELAY, &at_once,
-			     &len),
-		0);
-	cr_expect_neq(at_once, 0, "no answer waits for the next one");
-	cr_expect(serves());
-	close(fd);
 }
 
 /* ---- the file of the socket ---- */
@@ -185,39 +160,9 @@ static void limit_files(rlim_t now, rlim_t most)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ now, most }), 0);
 }
 
-static rlim_t file_limit(void)
-{
-	struct rlimit limit;
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	return limit.rlim_cur;
-}
-
 static size_t local_room(void)
 {
 	return http_stage.http->listeners[0].max_connections;
-}
-
-Test(http_server, raises_the_limit_of_files_as_far_as_it_needs)
-{
-	http_stage.options.max_connections = 100;
-	limit_files(150, 1000);
-	http_stage_open_again();
-	cr_expect_eq(file_limit(), 100 + 128);
-	limit_files(150, 1000);
-	http_stage_open_tcp();
-	cr_expect_eq(file_limit(), 100 + 25 + 128, "a quarter as many remote ones");
-	http_stage.options.max_connections = 40;
-	limit_files(150, 1000);
-	http_stage_open_again();
-	cr_expect_eq(file_limit(), 40 + 16 + 128, "and some at least");
-	limit_files(500, 1000);
-	http_stage_open_again();
-	cr_expect_eq(file_limit(), 500, "it never lowers it");
-	http_stage.options.max_connections = 200;
-	limit_files(150, 200 + 50 + 128);
-	http_stage_open_again();
-	cr_expect_eq(local_room(), 200, "all of them are enough");
-	cr_expect_eq(http_stage_logged("the limit of open files"), 0);
 }
 
 Test(http_server, has_no_more_connections_than_files)
@@ -239,40 +184,6 @@ Test(http_server, has_no_more_connections_than_files)
 	limit_files(100, 200);
 	http_stage_open_again();
 	cr_expect_eq(local_room(), 100);
-}
-
-Test(http_server, says_how_many_files_it_needs_at_least)
-{
-	int fds[64];
-	struct err err = ERR_INIT;
-	struct http *http = NULL;
-	http_close(http_stage.http);
-	http_stage.http = NULL;
-	/* Without gaps, so that a number is how many are open. */
-	int lowest = 0;
-	for (int i = 0; i < 64; i++) {
-		fds[i] = dup(STDERR_FILENO);
-		lowest = fds[i];
-	}
-	rlim_t needed = (rlim_t)lowest + 1 + 8 + 4;
-	limit_files(needed - 2, needed);
-	http_stage_open_tcp();
-	cr_expect_eq(local_room(), 3);
-	cr_expect_eq(http_stage.http->listeners[1].max_connections, 1);
-	http_stage.options.listen = "";
-	http_stage_open_again();
-	cr_expect_eq(local_room(), 4);
-	http_close(http_stage.http);
-	http_stage.http = NULL;
-	limit_files(needed - 1, needed - 1);
-	cr_expect_eq(http_open(&http, http_stage.loop, &http_stage.options, &err), BERTH_FAILED);
-	char text[128];
-	snprintf(text, sizeof(text), "the limit of open files is %d, and at least %d are needed",
-		(int)needed - 1, (int)needed);
-	cr_expect_str_eq(err.msg, text);
-	for (int i = 0; i < 64; i++) {
-		close(fds[i]);
-	}
 }
 
 /* ---- a successor ---- */
@@ -364,126 +275,6 @@ Test(http_server, goes_on_with_the_connections_of_a_predecessor)
 	close(second);
 }
 
-/* An inherited socket is where the predecessor says; without its word, where the file is. */
-Test(http_server, knows_the_file_of_an_inherited_socket)
-{
-	struct http_place place = http_socket_place(http_stage.http);
-	int fd = fcntl(http_socket_fd(http_stage.http), F_DUPFD_CLOEXEC, 0);
-	http_stage.http->options.keep_socket = true;
-	http_stage.options.socket_fd = fd;
-	http_stage.options.socket_place = (struct http_place){ .device = 1, .inode = 2 };
-	http_stage.options.keep_socket = true;
-	http_stage_open_again();
-	cr_expect_eq(http_socket_place(http_stage.http).inode, 2);
-	cr_expect_eq(http_socket_fd(http_stage.http), fd);
-	http_stage.options.socket_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	http_stage.options.socket_place = (struct http_place){ .inode = 0 };
-	http_stage.options.keep_socket = false;
-	http_stage_open_again();
-	cr_expect_eq(http_socket_place(http_stage.http).inode, place.inode);
-	cr_expect_eq(http_socket_place(http_stage.http).device, place.device);
-	cr_expect(serves());
-}
-
-static int only_as_0(int fd)
-{
-	int number = dup2(fd, STDIN_FILENO);
-	close(fd);
-	return number;
-}
-
-Test(http_server, inherits_descriptor_0_as_any_other_socket)
-{
-	http_stage.options.socket_fd = only_as_0(dup(http_socket_fd(http_stage.http)));
-	http_stage.options.socket_place = (struct http_place){ .device = 1, .inode = 2 };
-	http_stage.http->options.keep_socket = true;
-	http_stage_open_again();
-	cr_expect_eq(http_socket_fd(http_stage.http), 0);
-	cr_expect_eq(http_socket_place(http_stage.http).inode, 2);
-	cr_expect(serves());
-	unlink(http_stage.path);
-}
-
-Test(http_server, opens_its_socket_as_descriptor_0)
-{
-	close(STDIN_FILENO);
-	http_stage_open_again();
-	cr_expect_eq(http_socket_fd(http_stage.http), 0);
-	cr_expect(serves());
-}
-
-Test(http_server, makes_its_socket_again_as_descriptor_0)
-{
-	close(STDIN_FILENO);
-	unlink(http_stage.path);
-	http_renew_socket(http_stage.http);
-	cr_expect_eq(http_socket_fd(http_stage.http), 0);
-	cr_expect(serves());
-	unlink(http_stage.path);
-	cr_assert_eq(mkdir(http_stage.path, 0700), 0);
-	http_renew_socket(http_stage.http);
-	cr_expect_eq(http_stage_logged("cannot be made again"), 1);
-	rmdir(http_stage.path);
-}
-
-Test(http_server, inherits_descriptor_0_as_any_other_tcp_socket)
-{
-	struct err err = ERR_INIT;
-	http_stage.options.listen_fd = only_as_0(http_socket_tcp("127.0.0.1:0", &err));
-	http_stage_open_again();
-	cr_expect_eq(http_listen_fd(http_stage.http), 0);
-	int fd = http_stage_connect_remote();
-	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
-	close(fd);
-}
-
-Test(http_server, goes_on_with_descriptor_0_as_with_any_other)
-{
-	struct http_kept kept;
-	int fd = http_stage_connect();
-	cr_assert_eq(http_keep(http_stage.http, &kept, 1), 1);
-	kept.fd = only_as_0(dup(kept.fd));
-	http_stage_open_again();
-	cr_expect(http_adopt(http_stage.http, &kept));
-	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
-	close(fd);
-}
-
-Test(http_server, goes_on_with_a_remote_connection)
-{
-	struct http_kept kept;
-	http_stage_open_tcp();
-	int fd = http_stage_connect_remote();
-	cr_assert_eq(http_keep(http_stage.http, &kept, 1), 1);
-	kept.fd = fcntl(kept.fd, F_DUPFD_CLOEXEC, 0);
-	http_stage_open_again();
-	cr_expect(http_adopt(http_stage.http, &kept));
-	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
-	cr_expect_not(http_stage.request->local);
-	close(fd);
-}
-
-static void answer_1_MiB(struct http_request *request)
-{
-	static char body[1024 * 1024];
-	struct http_response *response = http_response_create("text/plain", body, sizeof(body));
-	http_answer(request, 200, response);
-	http_response_free(response);
-}
-
-Test(http_server, goes_on_writing_before_a_successor_comes)
-{
-	static char bytes[1024 * 1024];
-	int fd = http_stage_connect();
-	http_stage.handle = answer_1_MiB;
-	http_stage_send(fd, GET);
-	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
-	}
-	http_flush(http_stage.http);
-	cr_expect_gt(recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT), 0);
-	close(fd);
-}
-
 Test(http_server, finishes_what_it_can_before_a_successor_comes)
 {
 	struct http_kept kept[4];
@@ -499,55 +290,67 @@ Test(http_server, finishes_what_it_can_before_a_successor_comes)
 	close(other);
 }
 
-/* ---- turns ---- */
+TestSuite(http_accept, .init = http_stage_begin, .fini = http_stage_end);
 
-static struct http_request *kept[2];
-static size_t kept_count;
-
-static void keep(struct http_request *request)
+Test(http_accept, goes_on_when_a_connection_of_a_full_server_ends)
 {
-	kept[kept_count++] = request;
+	int fds[4];
+	http_stage.options.max_connections = 4;
+	http_stage_open_again();
+	for (int i = 0; i < 3; i++) {
+		fds[i] = http_stage_connect();
+	}
+	/* A user alone does not fill it: so the fourth place is taken from the limit. */
+	http_stage.http->listeners[0].max_connections = 3;
+	fds[3] = http_stage_connect();
+	cr_expect_eq(http_connections(http_stage.http), 3, "it waits");
+	cr_expect(http_stage_is_at_rest());
+	http_stage.http->listeners[0].max_connections = 5;
+	close(fds[0]);
+	http_stage_turn();
+	cr_expect_str_eq(http_stage_ask(fds[3], GET), HTTP_STAGE_HELLO);
+	close(fds[1]);
+	close(fds[2]);
+	close(fds[3]);
 }
 
-Test(http_server, serves_whoever_it_wakes)
+Test(http_accept, gives_way_to_others_between_many_clients)
 {
-	int fds[] = { http_stage_connect(), http_stage_connect() };
-	http_stage.handle = keep;
-	http_stage_send(fds[0], GET GET);
-	http_stage_send(fds[1], GET GET);
-	http_stage.handle = http_stage_hello;
-	http_stage_hello(kept[1]);
-	http_stage_hello(kept[0]);
-	cr_expect_eq(http_stage.requests, 2, "in the next turn");
+	enum { CLIENTS = 100 };
+	int fds[CLIENTS];
+	http_stage.options.max_connections = 200;
+	http_stage_open_again();
+	for (int i = 0; i < CLIENTS; i++) {
+		fds[i] = http_stage_knock();
+	}
+	ev_run(http_stage.loop, EVRUN_NOWAIT);
+	cr_expect_lt(http_connections(http_stage.http), CLIENTS, "others have a turn meanwhile");
 	http_stage_turn();
-	cr_expect_eq(http_stage.requests, 4);
-	for (int i = 0; i < 2; i++) {
-		cr_expect_str_eq(http_stage_receive(fds[i]), HTTP_STAGE_HELLO HTTP_STAGE_HELLO);
+	cr_expect_eq(http_connections(http_stage.http), CLIENTS);
+	for (int i = 0; i < CLIENTS; i++) {
+		cr_expect_str_eq(http_stage_ask(fds[i], GET), HTTP_STAGE_HELLO);
 		close(fds[i]);
 	}
 }
 
-static void start_again(struct ev_loop *loop, ev_timer *timer, int events)
+/* A socket that is closed with bytes unread takes the answer from the client, or resets it. */
+Test(http_accept, reads_the_request_of_a_client_that_it_refuses)
 {
-	(void)events;
-	ev_timer_set(timer, 0., 0.);
-	ev_timer_start(loop, timer);
-}
-
-Test(http_server, serves_whoever_it_wakes_though_the_loop_is_never_idle)
-{
-	ev_timer busy;
-	int fd = http_stage_connect();
-	http_stage.handle = http_stage_keep;
-	http_stage_send(fd, GET GET);
-	ev_timer_init(&busy, start_again, 0., 0.);
-	ev_timer_start(http_stage.loop, &busy);
-	http_stage.handle = http_stage_hello;
-	http_stage_hello(http_stage.request);
+	int fds[7];
+	char bytes[4096];
+	http_stage.options.max_connections = 8;
+	http_stage_open_again();
+	for (size_t i = 0; i < 6; i++) {
+		fds[i] = http_stage_connect();
+	}
+	fds[6] = http_stage_knock();
+	cr_assert_eq(write(fds[6], GET, strlen(GET)), (ssize_t)strlen(GET));
 	http_stage_turn();
-	cr_expect_eq(http_stage.requests, 2);
-	ev_timer_stop(http_stage.loop, &busy);
-	close(fd);
+	ssize_t len = recv(fds[6], bytes, sizeof(bytes), MSG_DONTWAIT);
+	cr_assert_gt(len, 0);
+	cr_expect_eq(strncmp(bytes, "HTTP/1.1 503 Service Unavailable\r\n", 34), 0);
+	cr_expect_eq(recv(fds[6], bytes, sizeof(bytes), MSG_DONTWAIT), 0, "a plain end");
+	for (size_t i = 0; i < 7; i++) {
+		close(fds[i]);
+	}
 }
-
-/* ---- the date ---- */

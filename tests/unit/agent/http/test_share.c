@@ -88,51 +88,6 @@ Test(http_share, of_connections_leaves_room_for_another_user)
 	close_all(fds, 1);
 }
 
-Test(http_share, of_ten_connections_is_eight)
-{
-	int fds[9];
-	http_stage.options.max_connections = 10;
-	http_stage_open_again();
-	for (size_t i = 0; i < 9; i++) {
-		fds[i] = http_stage_connect();
-		cr_expect_eq(http_connections(http_stage.http), i < 8 ? i + 1 : 8);
-	}
-	cr_expect_eq(http_stage_logged("share of the connections (8), and gets no more"), 1);
-	close_all(fds, 9);
-}
-
-Test(http_share, is_refused_with_one_line_in_the_log)
-{
-	int fds[12];
-	http_stage.options.max_connections = 8;
-	http_stage_open_again();
-	for (size_t i = 0; i < 9; i++) {
-		fds[i] = http_stage_connect();
-	}
-	cr_expect_eq(http_stage_logged("share of the connections (6), and gets no more"), 1);
-	close_all(fds, 9);
-	for (size_t i = 0; i < 9; i++) {
-		fds[i] = http_stage_connect();
-	}
-	cr_expect_eq(http_stage_logged("share of the connections (6), and gets no more"), 2);
-	close_all(fds, 9);
-}
-
-Test(http_share, forgets_the_connections_that_have_ended)
-{
-	int stays = http_stage_connect();
-	http_stage.options.max_connections = 8;
-	http_stage_open_again();
-	close(stays);
-	stays = http_stage_connect();
-	for (size_t i = 0; i < 30; i++) {
-		int fd = http_stage_connect();
-		cr_assert_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO, "%zu", i);
-		close_all(&fd, 1);
-	}
-	close(stays);
-}
-
 /* ---- who one client is ---- */
 
 static struct client *client_of(bool local)
@@ -341,58 +296,4 @@ Test(http_share, of_bytes_leaves_room_for_another_user)
 	close(other);
 	http_stage_turn();
 	cr_expect_eq(http_stage.http->held, 0);
-}
-
-static void answer_16_MiB(struct http_request *request)
-{
-	static char body[16 * 1024 * 1024];
-	struct http_response *response = http_response_create("text/plain", body, sizeof(body));
-	http_answer(request, 200, response);
-	http_response_free(response);
-}
-
-Test(http_share, forgets_the_answers_that_were_not_read)
-{
-	int fd;
-	int stays = http_stage_connect();
-	for (size_t i = 0; i < 20; i++) {
-		fd = http_stage_connect();
-		http_stage.handle = answer_16_MiB;
-		http_stage_send(fd, GET);
-		cr_expect_eq(http_stage.http->held, 16 * 1024 * 1024);
-		close_all(&fd, 1);
-		cr_expect_eq(http_stage.http->held, 0);
-	}
-	cr_expect(http_has_room(keep_one(&fd)));
-	close(fd);
-	close(stays);
-}
-
-Test(http_share, counts_what_a_connection_keeps_beyond_4_KiB)
-{
-	static char bytes[32 * 1024];
-	int fd;
-	struct http_request *request = keep_one(&fd);
-	struct connection *connection = http_connection_of(request);
-	http_stage.handle = http_stage_hello;
-	http_stage_send(fd, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 32768\r\n\r\n");
-	cr_expect_eq(http_stage.http->held, 0);
-	memset(bytes, 'b', sizeof(bytes));
-	http_stage_send_bytes(fd, bytes, 3000);
-	cr_expect_eq(http_stage.http->held, 0);
-	http_stage_hello(request); /* now it reads the body */
-	http_stage_turn();
-	http_stage_send_bytes(fd, bytes, 20000);
-	size_t size = connection->body.size + connection->input.size + connection->out.size +
-		connection->reader.text.size;
-	cr_expect_geq(size, 20000);
-	cr_expect_eq(http_stage.http->held, size - 4096);
-	/* Room for what makes it smaller is always there. */
-	http_stage.http->held += HTTP_HELD_BYTES;
-	http_stage_send_bytes(fd, bytes, 32768 - 23000);
-	http_stage.http->held -= HTTP_HELD_BYTES;
-	cr_expect_str_eq(http_stage_receive(fd), HTTP_STAGE_HELLO HTTP_STAGE_HELLO);
-	cr_expect_eq(http_stage.http->held, 0);
-	cr_expect_eq(http_connections(http_stage.http), 1);
-	close(fd);
 }

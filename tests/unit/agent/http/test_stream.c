@@ -1,6 +1,5 @@
 /* Streams: what a client gets of them at which speed, and how they end. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -85,15 +84,6 @@ Test(http_stream, is_chunks_as_they_are_made)
 	cr_expect_eq(http_connections(http_stage.http), 0);
 }
 
-Test(http_stream, has_what_is_there_at_once)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = stream;
-	next = "begin";
-	cr_expect_str_eq(http_stage_ask(fd, GET), HEAD("") CHUNKED "5\r\nbegin\r\n");
-	close(fd);
-}
-
 Test(http_stream, to_a_client_of_1_0_is_bytes_until_the_end)
 {
 	int fd = http_stage_connect();
@@ -105,25 +95,6 @@ Test(http_stream, to_a_client_of_1_0_is_bytes_until_the_end)
 	cr_expect_str_eq(http_stage_receive(fd), "more");
 	http_stream_end(streaming);
 	cr_expect(http_stage_has_ended(fd));
-	close(fd);
-}
-
-static struct http_request *kept;
-
-static void keep(struct http_request *request)
-{
-	kept = request;
-}
-
-Test(http_stream, may_begin_later)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = keep;
-	cr_expect_str_eq(http_stage_ask(fd, GET), "");
-	next = "late";
-	stream(kept);
-	http_stage_turn();
-	cr_expect_str_eq(http_stage_receive(fd), HEAD("") CHUNKED "4\r\nlate\r\n");
 	close(fd);
 }
 
@@ -139,21 +110,6 @@ Test(http_stream, that_breaks_off_is_closed_once)
 	cr_expect_str_eq(http_stage_receive(fd), "");
 	cr_expect(http_stage_has_ended(fd));
 	cr_expect_eq(http_connections(http_stage.http), 0);
-	close(fd);
-}
-
-static void end_and_stream(struct http_request *request)
-{
-	http_stream_end(request);
-	stream(request);
-}
-
-Test(http_stream, to_a_client_that_has_just_gone_is_closed)
-{
-	int fd = http_stage_connect();
-	http_stage.handle = end_and_stream;
-	cr_expect_str_eq(http_stage_ask(fd, GET), "");
-	cr_expect_eq(http_stage.closed, 1);
 	close(fd);
 }
 
@@ -289,64 +245,5 @@ Test(http_stream, arrives_whole_wherever_it_is_cut)
 		http_stage_turn();
 		cr_assert_str_eq(http_stage_receive(fd), text, "cut at %zu", taken);
 	}
-	close(fd);
-}
-
-Test(http_stream, asks_its_source_only_when_it_was_woken)
-{
-	int fd = open_stream();
-	say("one");
-	size_t before = asked;
-	http_stage_turn();
-	cr_expect_eq(asked, before);
-	http_stream_wake(streaming);
-	http_stage_turn();
-	cr_expect_eq(asked, before + 1);
-	close(fd);
-}
-
-Test(http_stream, keeps_nothing_of_its_request)
-{
-	static char request[8000];
-	int fd = http_stage_connect();
-	http_stage.handle = stream;
-	snprintf(request, sizeof(request), "GET / HTTP/1.1\r\nHost: a\r\nAccept: %0*d\r\n\r\n",
-		7000, 0);
-	http_stage_ask(fd, request);
-	cr_expect_eq(http_stage.http->held, 0);
-	close(fd);
-}
-
-/* Two streams have something, and one of them twice. */
-Test(http_stream, is_served_however_often_it_was_woken)
-{
-	int first = open_stream();
-	struct http_request *one = streaming;
-	int second = open_stream();
-	size_t before = asked;
-	http_stream_wake(one);
-	http_stream_wake(streaming);
-	http_stream_wake(one);
-	http_stage_turn();
-	cr_expect_eq(asked, before + 2);
-	close(first);
-	close(second);
-}
-
-Test(http_stream, goes_on_though_there_is_no_room)
-{
-	int waiting = http_stage_connect();
-	http_stage.handle = keep;
-	http_stage_send(waiting, GET);
-	int fd = open_stream();
-	http_hold(kept, HTTP_HELD_BYTES);
-	cr_expect_not(http_has_room(streaming));
-	endless = 1024 * 1024;
-	http_stream_wake(streaming);
-	http_stage_turn();
-	cr_expect_gt(http_stage.http->held, HTTP_HELD_BYTES, "it holds a piece");
-	cr_expect_eq(read_chunks(fd), 1024 * 1024);
-	http_hold(kept, 0);
-	close(waiting);
 	close(fd);
 }
