@@ -1,5 +1,4 @@
 /* Queries as they come. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* An address gets so many bytes over UDP beyond those that it sent. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
 /* Replies as libc reads them again. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -165,71 +164,7 @@ Test(dns_reply, an_alias_with_what_lies_beyond_however_little_of_it_came)
 	options.beyond = NULL;
 }
 
-Test(dns_reply, an_alias_with_an_address_of_ipv6_beyond)
-{
-	static const uint8_t address[] = { 0x20, 1, 0xd, 0xb8, [15] = 1 };
-	uint8_t other[DNS_EDNS_BYTES];
-	uint8_t query_packet[NS_PACKETSZ];
-	struct dns_query beyond;
-	struct dns_writer writer;
-	cr_assert_gt(dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_aaaa), 0);
-	dns_writer_start(&writer, other, sizeof(other), &beyond);
-	dns_write_address(&writer, NULL, 60, AF_INET6, address);
-	options.beyond_len = dns_writer_finish(&writer, ns_r_noerror, true, true);
-	options.beyond = other;
-	answer.status = NAMES_FOUND;
-	answer.alias = strdup("mx.example.org");
-	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
-		"m.berth. 1S IN CNAME mx.example.org.\n"
-		"mx.example.org. 1M IN AAAA 2001:db8::1\n");
-	uint8_t *record = other + NS_HFIXEDSZ + beyond.question_len;
-	ns_put16(ns_c_chaos, record + 4);
-	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
-		"m.berth. 1S IN CNAME mx.example.org.\n", "of another class");
-	options.beyond = NULL;
-}
-
-/* A reply to a question for mx.example.org with one record, of this type and data. */
-static const char *records_with_beyond(int type, const void *data, size_t len)
-{
-	uint8_t other[DNS_UDP_BYTES];
-	uint8_t query_packet[NS_PACKETSZ];
-	struct dns_query beyond;
-	struct dns_writer writer;
-	cr_assert_gt(dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_a), 0);
-	dns_writer_start(&writer, other, sizeof(other), &beyond);
-	size_t bare = dns_writer_finish(&writer, ns_r_noerror, true, true);
-	memcpy(other + bare, "\xc0\x0c\0\0\0\1\0\0\0\x3c", 10);
-	ns_put16((unsigned)type, other + bare + 2);
-	ns_put16((unsigned)len, other + bare + 10);
-	memcpy(other + bare + 12, data, len);
-	other[7] = 1; /* answer */
-	options.beyond = other;
-	options.beyond_len = bare + 12 + len;
-	const char *records = records_of(ask("m.berth", ns_t_a, 0, false));
-	options.beyond = NULL;
-	return records;
-}
-
 #define ALIAS "m.berth. 1S IN CNAME mx.example.org.\n"
-
-Test(dns_reply, of_what_lies_beyond_records_that_are_malformed_are_left_out)
-{
-	static const uint8_t bytes[17] = { 192, 0, 2, 1 };
-	answer.status = NAMES_FOUND;
-	answer.alias = strdup("mx.example.org");
-	for (size_t len = 0; len <= sizeof(bytes); len++) {
-		cr_expect_str_eq(records_with_beyond(ns_t_a, bytes, len),
-			len == 4 ? ALIAS "mx.example.org. 1M IN A 192.0.2.1\n" : ALIAS, "%zu", len);
-		cr_expect_str_eq(records_with_beyond(ns_t_aaaa, bytes, len),
-			len == 16 ? ALIAS "mx.example.org. 1M IN AAAA c000:201::\n" : ALIAS, "%zu",
-			len);
-	}
-	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\1b", 3),
-		ALIAS "mx.example.org. 1M IN CNAME b.\n");
-	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\x80", 2), ALIAS, "no kind of label");
-	cr_expect_str_eq(records_with_beyond(ns_t_cname, "\xff\xff", 2), ALIAS, "beyond the end");
-}
 
 Test(dns_reply, a_name_without_the_type_is_there_but_empty)
 {
@@ -291,26 +226,6 @@ Test(dns_reply, a_reply_that_is_too_large_is_cut_to_a_usable_part)
 	cr_assert_not(ns_msg_getflag(message, ns_f_tc));
 	cr_assert_eq(ns_msg_count(message, ns_s_an), 500);
 	cr_assert_gt(ns_msg_count(message, ns_s_ar), 400);
-}
-
-Test(dns_reply, a_set_beyond_a_message_is_cut_over_tcp_too)
-{
-	answer.status = NAMES_FOUND;
-	add_addresses(5000);
-	ns_msg message = ask("p.berth", ns_t_a, 0, true);
-	cr_assert(ns_msg_getflag(message, ns_f_tc));
-	cr_assert_gt(ns_msg_count(message, ns_s_an), 4000);
-	cr_assert_leq(ns_msg_size(message), 65535);
-}
-
-Test(dns_reply, glue_that_does_not_fit_is_left_out_without_a_word)
-{
-	answer.status = NAMES_FOUND;
-	add_targets(7);
-	ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, 512, false);
-	cr_assert_eq(ns_msg_count(message, ns_s_an), 7);
-	cr_assert_lt(ns_msg_count(message, ns_s_ar), 8);
-	cr_assert_not(ns_msg_getflag(message, ns_f_tc));
 }
 
 Test(dns_reply, texts_longer_than_a_string_are_split)
@@ -427,30 +342,6 @@ Test(dns_reply, an_opt_record_has_our_size_the_clients_bit_and_the_rest_of_the_c
 	}
 }
 
-Test(dns_reply, an_extended_error_has_a_text_of_a_length)
-{
-	char text[66];
-	memset(text, 'x', sizeof(text) - 1);
-	text[sizeof(text) - 1] = '\0';
-	answer.status = NAMES_FOUND;
-	add_addresses(1);
-	options.stale = true;
-	for (size_t len = 0; len <= 65; len++) {
-		options.why = text + 65 - len;
-		size_t shown = len <= 64 ? len : 0;
-		ns_rr record = opt_of(ask("p.berth", ns_t_a, 512, false));
-		const uint8_t *data = ns_rr_rdata(record);
-		cr_assert_eq(ns_rr_rdlen(record), 6 + shown);
-		cr_assert_eq(ns_get16(data), 15);
-		cr_assert_eq(ns_get16(data + 2), 2 + shown);
-		cr_assert_eq(ns_get16(data + 4), DNS_EDE_STALE_ANSWER);
-		cr_assert_eq(memcmp(data + 6, text, shown), 0);
-	}
-	options.why = NULL;
-	cr_assert_eq(ns_rr_rdlen(opt_of(ask("p.berth", ns_t_a, 512, false))), 6);
-	options.stale = false;
-}
-
 /* Record by record, until the message is full to the byte. */
 Test(dns_reply, a_reply_is_as_long_as_it_may_be)
 {
@@ -524,35 +415,6 @@ Test(dns_reply, names_are_compressed)
 	cr_expect_eq(ns_msg_size(ask(owner, ns_t_srv, 0, false)), expected);
 }
 
-Test(dns_reply, a_bare_reply_is_as_long_as_its_question)
-{
-	static const unsigned payloads[] = { 0, 1232 };
-	for (size_t i = 0; i < 2; i++) {
-		size_t len = make_query("a.berth", ns_t_a, payloads[i]);
-		struct dns_query query = read_good(len);
-		cr_expect_eq(dns_reply_bare_len(&query), len);
-		cr_expect_eq(dns_reply_write_cut(reply, &query, i == 1), len);
-		ns_msg message = parse_reply(len);
-		cr_expect(ns_msg_getflag(message, ns_f_tc));
-		cr_expect_eq(ns_msg_getflag(message, ns_f_rcode), ns_r_noerror);
-		cr_expect_eq(ns_msg_getflag(message, ns_f_ra), i == 1);
-		cr_expect_not(ns_msg_getflag(message, ns_f_aa));
-	}
-}
-
-Test(dns_reply, only_services_come_with_the_addresses_of_their_targets)
-{
-	answer.status = NAMES_FOUND;
-	add_targets(2);
-	add_addresses(1);
-	cr_expect_str_eq(
-		records_of(ask("p.berth", ns_t_a, 0, false)), "p.berth. 1S IN A 10.0.0.0\n");
-	answer.targets[0].address.family = 0;
-	ns_msg message = ask("p.berth", ns_t_srv, 0, false);
-	cr_expect_eq(ns_msg_count(message, ns_s_an), 2);
-	cr_expect_eq(ns_msg_count(message, ns_s_ar), 1, "a target without an address has none");
-}
-
 Test(dns_reply, pointers_begin_with_the_next_one_each_time)
 {
 	static const char *const expected[] = { "a.berth", "b.berth", "c.berth" };
@@ -575,49 +437,6 @@ Test(dns_reply, pointers_begin_with_the_next_one_each_time)
 	options.rotation = 0;
 }
 
-/* Of a name only letters are the same in both cases. */
-Test(dns_reply, a_forwarder_compares_names_without_their_case)
-{
-	answer.status = NAMES_FOUND;
-	struct dns_query query = read_good(make_query("aXa.example", ns_t_a, 0));
-	size_t len = dns_reply_write(reply, 512, &query, &answer, &options);
-	for (int c = 1; c < 256; c++) {
-		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-		query.question[2] = (uint8_t)c;
-		reply[NS_HFIXEDSZ + 2] = (uint8_t)c;
-		cr_expect(dns_reply_matches(reply, len, 0x1234, &query), "%d", c);
-		reply[NS_HFIXEDSZ + 2] = (uint8_t)(c ^ 0x20);
-		cr_expect_eq(dns_reply_matches(reply, len, 0x1234, &query), is_letter, "%d", c);
-	}
-	query.question[2] = reply[NS_HFIXEDSZ + 2] = 'x';
-	cr_expect(dns_reply_matches(reply, len, 0x1234, &query));
-	reply[NS_HFIXEDSZ] = 3 + 1 + 7; /* one label in place of two */
-	cr_expect_not(dns_reply_matches(reply, len, 0x1234, &query));
-}
-
-Test(dns_reply, a_forwarder_takes_a_reply_of_any_length_that_is_whole)
-{
-	static uint8_t longest[DNS_TCP_BYTES + 1];
-	answer.status = NAMES_FOUND;
-	struct dns_query query = read_good(make_query("a.example", ns_t_a, 0));
-	size_t bare = NS_HFIXEDSZ + query.question_len;
-	dns_reply_write(reply, 512, &query, &answer, &options);
-	memcpy(longest, reply, bare);
-	memcpy(longest + bare, "\xc0\x0c\0\12\0\1\0\0\0\0", 10);
-	ns_put16((unsigned)(DNS_TCP_BYTES - bare - 12), longest + bare + 10);
-	longest[7] = 1; /* answer */
-	longest[9] = 0;
-	cr_expect(dns_reply_matches(longest, DNS_TCP_BYTES, 0x1234, &query));
-	cr_expect_not(dns_reply_matches(longest, DNS_TCP_BYTES + 1, 0x1234, &query));
-	for (size_t cut = 0; cut < bare; cut++) {
-		uint8_t *exact = malloc(cut + 1); /* so that reading beyond the end is seen */
-		uint8_t *begin = exact + 1;
-		memcpy(begin, longest, cut);
-		cr_expect_not(dns_reply_matches(begin, cut, 0x1234, &query), "%zu", cut);
-		free(exact);
-	}
-}
-
 /* ---- the writer ---- */
 
 static struct dns_writer writer;
@@ -637,16 +456,6 @@ static ns_rr record_of(ns_sect section, int index)
 	return record;
 }
 
-Test(dns_reply, names_in_the_data_of_records_are_compressed)
-{
-	const struct dns_soa soa = { .server = "a.example", .mailbox = "b.a.example" };
-	start("a.example", 400);
-	dns_write_name(&writer, NULL, ns_t_cname, 1, "b.example");
-	cr_expect_eq(ns_rr_rdlen(record_of(ns_s_an, 0)), 2 + 2);
-	dns_write_soa(&writer, NULL, 1, &soa);
-	cr_expect_eq(ns_rr_rdlen(record_of(ns_s_an, 1)), 2 + (2 + 2) + 20);
-}
-
 /* Its owner was written already. */
 Test(dns_reply, a_name_of_a_record_that_did_not_fit_is_written_anew)
 {
@@ -658,33 +467,6 @@ Test(dns_reply, a_name_of_a_record_that_did_not_fit_is_written_anew)
 	ns_rr record = record_of(ns_s_ar, 0);
 	cr_expect_str_eq(ns_rr_name(record), "b.example");
 	cr_expect_eq(ns_rr_rdlen(record), 4);
-}
-
-Test(dns_reply, a_text_is_as_long_as_it_was_in_strings_of_255_bytes)
-{
-	static char text[1024];
-	for (size_t len = 0; len < sizeof(text); len++) {
-		size_t strings = len == 0 ? 1 : (len + 254) / 255;
-		memset(text, 'x', len);
-		start("a.example", 1100);
-		dns_write_txt(&writer, 1, text);
-		cr_assert_eq(ns_rr_rdlen(record_of(ns_s_an, 0)), len + strings, "%zu", len);
-	}
-}
-
-/* A reply remembers so many names to point to. */
-Test(dns_reply, any_number_of_names_may_follow)
-{
-	answer.status = NAMES_FOUND;
-	add_targets(150);
-	ns_msg message = ask("_http._tcp.p.berth", ns_t_srv, 0, true);
-	cr_assert_eq(ns_msg_count(message, ns_s_an), 150);
-	cr_assert_eq(ns_msg_count(message, ns_s_ar), 150);
-	for (int i = 0; i < 150; i++) {
-		ns_rr record;
-		cr_assert_eq(ns_parserr(&message, ns_s_ar, i, &record), 0);
-		cr_assert_str_eq(ns_rr_name(record), answer.targets[i].name);
-	}
 }
 
 Test(dns_reply, a_forwarder_believes_only_the_reply_to_its_question)

@@ -270,40 +270,6 @@ STAGED(the_next_question_begins_with_the_next_instance)
 		" | b.web.z.org 30 A 10.0.0.2 a.web.z.org 30 A 10.0.0.1");
 }
 
-/* Of many the first one, question after question. */
-STAGED(each_question_begins_with_another_instance)
-{
-	turn(stage);
-	stage->dns->rotation = 0;
-	for (int i = 0; i < 5; i++) {
-		char expected[64];
-		text_printf(expected, sizeof(expected), " | many.z.org 30 A 10.1.0.%d ", i);
-		send_question(stage, "many.z.org", ns_t_a, DNS_EDNS_BYTES);
-		cr_expect_not_null(strstr(reply_text(), expected), "%s", reply_text());
-	}
-}
-
-STAGED(a_name_that_is_not_there_may_be_refused)
-{
-	const struct zone_options zone = { .domain = "z.org", .unknown = ns_r_refused };
-	zones_set(stage->zones, &zone, 1);
-	turn(stage);
-	cr_expect_str_eq(ask(stage, "none.z.org", ns_t_a), "5 | | |");
-}
-
-STAGED(a_server_that_forwards_says_so)
-{
-	static char *servers[] = { "127.0.0.1:1" };
-	const struct dns_options options = { .domain = "berth",
-		.stale_ttl_s = STALE_TTL_S,
-		.forward = servers,
-		.forward_count = 1 };
-	turn(stage);
-	dns_set_options(stage->dns, &options);
-	cr_expect_str_eq(
-		ask(stage, "a.web.z.org", ns_t_a), "0 aa ra | a.web.z.org 30 A 10.0.0.1 | |");
-}
-
 /* ---- replies that are too large ---- */
 
 STAGED(an_answer_that_does_not_fit_is_cut_and_has_no_glue)
@@ -317,17 +283,6 @@ STAGED(an_answer_that_does_not_fit_is_cut_and_has_no_glue)
 	cr_expect_eq(dns_counts(stage->dns)->truncated, 1);
 	/* The answers of that length leave no room for another one. */
 	cr_expect_gt(reply_len, 512 - 60);
-}
-
-STAGED(an_answer_that_was_cut_has_no_glue_whatever_room_is_left)
-{
-	turn(stage);
-	for (unsigned payload = 512; payload < 612; payload++) {
-		send_question(stage, "_x._tcp.many.z.org", ns_t_srv, payload);
-		cr_assert_not_null(strstr(reply_text(), " aa tc |"), "%u", payload);
-		cr_assert_eq(count_in(ns_s_ar), 1, "%u: the OPT record", payload);
-		cr_assert_leq(reply_len, payload);
-	}
 }
 
 STAGED(glue_that_does_not_fit_is_left_out)
@@ -345,30 +300,6 @@ STAGED(glue_that_does_not_fit_is_left_out)
 	cr_expect(count_in(ns_s_ar) < 9, "%d", count_in(ns_s_ar));
 	send_question(stage, "_x._tcp.many.z.org", ns_t_srv, DNS_EDNS_BYTES);
 	cr_expect_eq(count_in(ns_s_ar), 10, "all, and the OPT record");
-}
-
-/* Of the longest domain whose mailbox is a name: of 253 characters. */
-Test(dns_zone, the_soa_of_a_long_domain_is_whole)
-{
-	enum { LABEL = 60, DOMAIN_BYTES = 253 - sizeof("hostmaster.") + 1 };
-	char domain[DOMAIN_BYTES + 1];
-	char expected[1024];
-	uint8_t packet[NS_PACKETSZ];
-	struct dns_query query;
-	struct zone_view view = { .domain = domain, .answer = { .soa_ttl_s = 30 } };
-	const struct dns_reply_zone_options options = { .stale_ttl_s = STALE_TTL_S };
-	memset(domain, 'z', DOMAIN_BYTES);
-	for (size_t at = LABEL; at < DOMAIN_BYTES; at += LABEL + 1) {
-		domain[at] = '.';
-	}
-	domain[DOMAIN_BYTES] = '\0';
-	strcpy(view.answer.soa_owner, domain);
-	cr_assert_gt(dns_query_write(&query, packet, domain, ns_t_a), 0);
-	reply_len = dns_reply_write_zone(reply, DNS_TCP_BYTES, &query, &view, &options);
-	text_printf(expected, sizeof(expected),
-		"0 aa | | %s 30 SOA %s hostmaster.%s 0 86400 7200 1209600 30 |", domain, domain,
-		domain);
-	cr_expect_str_eq(reply_text(), expected);
 }
 
 /* ---- questions that wait ---- */
@@ -418,17 +349,6 @@ STAGED(a_question_whose_nodes_do_not_come_fails)
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
-STAGED(questions_that_wait_go_with_the_server)
-{
-	unsigned before = replies;
-	send_question(stage, "a.web.z.org", ns_t_a, DNS_EDNS_BYTES);
-	send_question(stage, "1.0.0.10.in-addr.arpa", ns_t_ptr, DNS_EDNS_BYTES);
-	dns_destroy(stage->dns);
-	stage->dns = NULL;
-	turn(stage);
-	cr_expect_eq(replies, before);
-}
-
 STAGED(a_question_whose_domain_goes_meanwhile_is_refused)
 {
 	unsigned before = replies;
@@ -468,23 +388,6 @@ STAGED(more_questions_than_may_wait_fail_at_once)
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_EXCHANGES);
 	turn(stage);
 	cr_expect_eq(replies, before + MOST_EXCHANGES + 1);
-	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
-}
-
-STAGED(more_questions_for_names_than_may_wait_fail_at_once)
-{
-	unsigned before = replies;
-	memory_set_answering(stage->cache.registry, false);
-	for (int i = 0; i < MOST_EXCHANGES; i++) {
-		send_question(stage, "a.berth", ns_t_a, DNS_EDNS_BYTES);
-	}
-	cr_expect_eq(replies, before);
-	cr_expect_str_eq(ask(stage, "a.berth", ns_t_a), "2 | | | error 22 ");
-	cr_expect_eq(strncmp(ask(stage, "berth", ns_t_soa), "0 aa | berth 0 SOA", 18), 0);
-	cr_expect_eq(dns_counts(stage->dns)->exchanges, MOST_EXCHANGES);
-	memory_set_answering(stage->cache.registry, true);
-	turn(stage);
-	cr_expect_eq(replies, before + MOST_EXCHANGES + 2);
 	cr_expect_eq(dns_counts(stage->dns)->exchanges, 0);
 }
 
