@@ -5,8 +5,6 @@
 #include <criterion/criterion.h>
 #include <ev.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/api/api.h"
 #include "tests/support/memory_backend.h"
@@ -163,64 +161,5 @@ Test(api_find, a_walk_ends_when_its_last_client_leaves)
 	search(&stage, true);
 	dispatch(&stage);
 	cr_assert_eq(count_answers(&stage, 200), 32, "what was left can be asked for again");
-	close_stage(&stage);
-}
-
-Test(api_find, the_last_answers_are_kept_within_bounds)
-{
-	struct stage stage;
-	open_stage(&stage);
-	for (int round = 0; round < 3; round++) {
-		search(&stage, true);
-		dispatch(&stage);
-	}
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	dispatch(&stage);
-	search(&stage, true);
-	dispatch(&stage);
-	int stale = 0;
-	for (int i = 0; i < SEARCHES; i++) {
-		stale += stage.clients[i].stale;
-	}
-	cr_assert_gt(stale, 0);
-	cr_assert_leq(stale, 32);
-	close_stage(&stage);
-}
-
-Test(api_find, gives_records_as_stored_by_path)
-{
-	struct stage stage;
-	open_stage(&stage);
-	struct client client = { .request = { .path = "/v1/find", .query = "", .local = true } };
-	memory_put(stage.registry, "/n3", "{\"type\": \"JSONServiceRecord\",\n\"x\":  1}");
-	memory_put(stage.registry, "/n10", "{\"type\":\"JSONServiceRecord\"}");
-	memory_put(stage.registry, "/n4", "{\"type\":\"Other\"}");
-	api_on_request(stage.api, &client.request);
-	dispatch(&stage);
-	cr_assert_eq(client.status, 200);
-	cr_assert_str_eq(client.body,
-		"{\"/n10\":{\"type\":\"JSONServiceRecord\"},"
-		"\"/n3\":{\"type\": \"JSONServiceRecord\",\n\"x\":  1}}\n");
-	close_stage(&stage);
-}
-
-Test(api_find, a_search_that_finds_too_much_is_refused)
-{
-	enum { RECORD_BYTES = 100000, RECORDS = 200 };
-	static char record[RECORD_BYTES + 1];
-	struct stage stage;
-	open_stage(&stage);
-	struct client client = { .request = { .path = "/v1/find", .query = "", .local = true } };
-	memset(record, ' ', RECORD_BYTES);
-	memcpy(record, "{\"type\":\"JSONServiceRecord\"}", 28);
-	for (int i = 0; i < RECORDS; i++) {
-		char path[32];
-		snprintf(path, sizeof(path), "/large%d", i);
-		memory_put(stage.registry, path, record);
-	}
-	api_on_request(stage.api, &client.request);
-	dispatch(&stage);
-	cr_assert_eq(client.status, 422);
-	cr_assert(strstr(client.body, "LimitExceeded"), "%s", client.body);
 	close_stage(&stage);
 }

@@ -1,6 +1,5 @@
 /* The stream of an agent in a container, and all else that there is on a container's socket. */
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -116,18 +115,6 @@ Test(api_follow, it_begins_with_the_state_of_registry_and_container)
 	cr_expect_eq(api_watchers(stage.api), 1);
 }
 
-Test(api_follow, without_a_registry_it_says_why)
-{
-	set_state(REGISTRY_AWAY);
-	json_t *container = stage.container;
-	stage.container = NULL;
-	const char *text = follow(stage.client);
-	stage.container = container;
-	cr_expect(has(text, "\"connected\":false,\"why\":\"the registry of the host's agent is "),
-		"%s", text);
-	cr_expect(has(text, "\"container\":null}"), "%s", text);
-}
-
 /* ---- reads ---- */
 
 Test(api_follow, nodes_and_lists_are_read)
@@ -145,19 +132,6 @@ Test(api_follow, nodes_and_lists_are_read)
 	cr_expect(has(text, ",\"id\":4,\"error\":\"InvalidPathname\",\"why\":\""), "%s", text);
 	memory_put(stage.registry, "/a", cache_stage_record("two"));
 	cr_expect_str_eq(more(stage.client), "", "nothing is watched");
-}
-
-Test(api_follow, an_answer_that_is_not_live_is_an_error)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	(void)follow(stage.client);
-	(void)told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true}]}");
-	set_state(REGISTRY_AWAY);
-	(void)more(stage.client);
-	const char *text = told_of(
-		"{\"reads\":[{\"id\":2,\"path\":\"/a\"},{\"id\":3,\"path\":\"/other\"}]}");
-	cr_expect(has(text, "\"id\":2,\"error\":\"RegistryUnavailable\""), "%s", text);
-	cr_expect(has(text, "\"id\":3,\"error\":\"RegistryUnavailable\""), "%s", text);
 }
 
 Test(api_follow, a_watched_answer_tells_once_that_it_does_not_hold_any_more)
@@ -196,118 +170,6 @@ Test(api_follow, a_dropped_path_tells_nothing)
 	const char *text = more(stage.client);
 	cr_expect_eq(count(text, "CHANGED"), 1, "%s", text);
 	cr_expect(has(text, "\"list\":true"), "the list is still watched: %s", text);
-}
-
-Test(api_follow, a_container_follows_a_bounded_number_of_paths)
-{
-	enum { AT_ONCE = 64 };
-	(void)follow(stage.client);
-	for (int i = 0; i < API_FOLLOW_READS; i += AT_ONCE) {
-		struct buffer body;
-		buffer_init(&body, 8192);
-		for (int j = i; j < i + AT_ONCE; j++) {
-			buffer_printf(&body, "%s{\"id\":%d,\"path\":\"/p%d\",\"watch\":true}",
-				j == i ? "{\"reads\":[" : ",", j, j);
-		}
-		buffer_printf(&body, "]}");
-		cr_assert_not(has(told_of(buffer_text(&body)), "LimitExceeded"));
-		buffer_finish(&body);
-	}
-	const char *text = told_of("{\"reads\":[{\"id\":9999,\"path\":\"/one-more\"}]}");
-	cr_expect(has(text, "\"id\":9999,\"error\":\"LimitExceeded\""), "%s", text);
-	(void)told_of("{\"drops\":[{\"path\":\"/p7\"}]}");
-	text = told_of("{\"reads\":[{\"id\":9999,\"path\":\"/one-more\"}]}");
-	for (int i = 0; i < 1000 && !*text; i++) { /* behind all the others */
-		text = more(stage.client);
-	}
-	cr_expect(has(text, "\"id\":9999,\"node\":null"), "%s", text);
-}
-
-Test(api_follow, a_read_that_is_answered_does_not_count_any_more)
-{
-	enum { AT_ONCE = 100 };
-	struct buffer body;
-	(void)follow(stage.client);
-	buffer_init(&body, 8192);
-	for (int i = 0; i < AT_ONCE; i++) {
-		buffer_printf(&body, "%s{\"id\":%d,\"path\":\"/p\"}", i ? "," : "{\"reads\":[", i);
-	}
-	buffer_printf(&body, "]}");
-	for (int i = 0; i <= API_FOLLOW_READS / AT_ONCE; i++) {
-		const char *text = told_of(buffer_text(&body));
-		cr_assert_not(has(text, "error"), "%s", text);
-	}
-	buffer_finish(&body);
-}
-
-Test(api_follow, a_read_under_way_fails_with_the_registry)
-{
-	(void)follow(stage.client);
-	memory_set_answering(stage.registry, false);
-	cr_assert_str_eq(told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true},"
-				 "{\"id\":2,\"path\":\"/b\"}]}"),
-		"");
-	memory_set_answering(stage.registry, true);
-	set_state(REGISTRY_LOST);
-	const char *text = more(stage.client);
-	cr_expect(has(text, "\"id\":1,\"error\":\"RegistryUnavailable\",\"why\":\""), "%s", text);
-	cr_expect(has(text, "\"id\":2,\"error\":\"RegistryUnavailable\""), "%s", text);
-}
-
-/* How many nodes can be watched, all with paths of this length, in a cache of 400000 bytes. */
-static int count_watched(size_t path_len, const char *data)
-{
-	char path[300];
-	char body[400];
-	const char *text = "";
-	int watched = 0;
-	(void)follow(stage.client);
-	while (watched < 100 && !has(text, "LimitExceeded")) {
-		memset(path, 'a', path_len);
-		for (size_t i = 0; i < path_len; i += 50) {
-			path[i] = '/';
-		}
-		snprintf(path + path_len - 3, 4, "%03d", watched);
-		if (data) {
-			memory_put(stage.registry, path, data);
-		}
-		snprintf(body, sizeof(body),
-			"{\"reads\":[{\"id\":1,\"path\":\"%s\",\"watch\":true}]}", path);
-		text = told_of(body);
-		watched++;
-	}
-	return watched - 1;
-}
-
-static void limit_cache(void)
-{
-	cache_set_options(stage.cache,
-		&(struct cache_options){ .max_size_bytes = 400000,
-			.confirm_ms = CONFIRM_S * 1000,
-			.resync_ms = 1000,
-			.release_rendering = api_release_rendering });
-}
-
-/* With the last one, the container has just three times as much as is left. */
-Test(api_follow, a_watch_that_just_fits_is_a_watch)
-{
-	enum { WATCHES = 30, BYTES = 2300 + 4 * 4 };
-	cache_set_options(stage.cache,
-		&(struct cache_options){ .max_size_bytes = 2 * 4 * WATCHES * BYTES / 3,
-			.confirm_ms = CONFIRM_S * 1000,
-			.resync_ms = 1000,
-			.release_rendering = api_release_rendering });
-	cr_expect_eq(count_watched(4, NULL), WATCHES);
-}
-
-/* Alone it may have three quarters of the half: 150000 bytes. */
-Test(api_follow, a_watch_is_charged_for_its_path)
-{
-	limit_cache();
-	cr_expect_eq(count_watched(4, NULL), 150000 / (2300 + 4 * 4));
-	close(stage.client);
-	stage.client = connect_to(box);
-	cr_expect_eq(count_watched(224, NULL), 150000 / (2300 + 4 * 224));
 }
 
 Test(api_follow, watches_of_containers_leave_room_in_the_cache)
@@ -398,20 +260,6 @@ Test(api_follow, a_confirmation_comes_behind_all_that_changed_before)
 	cr_expect(changed && confirmed && changed < confirmed, "%s", text);
 }
 
-Test(api_follow, a_confirmation_says_nothing_of_a_read_under_way)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	(void)follow(stage.client);
-	memory_be_late(stage.registry, "/a");
-	cr_assert_str_eq(told_of("{\"reads\":[{\"id\":1,\"path\":\"/a\",\"watch\":true}]}"), "");
-	hear_now();
-	const char *text = told_of("{\"confirms\":[{\"id\":5,\"max_age_ms\":60000}]}");
-	cr_expect(has(text, "CONFIRMED") && !has(text, "CHANGED"), "%s", text);
-	memory_answer_late(stage.registry);
-	text = more(stage.client);
-	cr_expect(has(text, "\"id\":1,\"node\":{"), "%s", text);
-}
-
 Test(api_follow, a_confirmation_comes_behind_what_the_containers_records_were)
 {
 	(void)follow(stage.client);
@@ -421,29 +269,6 @@ Test(api_follow, a_confirmation_comes_behind_what_the_containers_records_were)
 	const char *container = strstr(text, "\"type\":\"CONTAINER\"");
 	const char *confirmed = strstr(text, "\"type\":\"CONFIRMED\"");
 	cr_expect(container && confirmed && container < confirmed, "%s", text);
-}
-
-Test(api_follow, a_confirmation_that_fails_has_no_age)
-{
-	(void)follow(stage.client);
-	hear_now();
-	memory_set_answering(stage.registry, false);
-	http_stage_pass(CONFIRM_S + 1);
-	struct buffer body;
-	buffer_init(&body, 8192);
-	for (int i = 0; i <= CONFIRMS; i++) {
-		buffer_printf(&body, "%s{\"id\":%d,\"max_age_ms\":-1}",
-			i == 0 ? "{\"confirms\":[" : ",", i);
-	}
-	buffer_printf(&body, "]}");
-	const char *text = told_of(buffer_text(&body));
-	buffer_finish(&body);
-	cr_expect_eq(count(text, "CONFIRMED"), 1, "%s", text);
-	cr_expect(has(text, "\"id\":16}"), "one more than wait at once: %s", text);
-	http_stage_pass(TIMEOUT_S + 1);
-	text = more(stage.client);
-	cr_expect_eq(count(text, "CONFIRMED"), CONFIRMS, "%s", text);
-	cr_expect(has(text, "\"id\":0}") && !has(text, "heard_ms"), "%s", text);
 }
 
 /* ---- news ---- */

@@ -86,16 +86,6 @@ Test(api_lookup, an_answer_that_a_read_has_delayed_beyond_confirm_is_no_hit)
 	close(other);
 }
 
-Test(api_lookup, an_answer_that_a_read_has_delayed_by_less_is_a_hit)
-{
-	int other = http_stage_connect();
-	wait_for_confirmation();
-	wait_for_a_read(other, CONFIRM_S - 1);
-	cr_assert(says(http_stage_receive(stage.client), "HIT"));
-	cr_assert(says(http_stage_receive(other), "MISS"));
-	close(other);
-}
-
 /* ---- reads that take too long ---- */
 
 Test(api_lookup, a_known_path_is_stale_when_the_read_for_a_lookup_takes_too_long)
@@ -269,21 +259,6 @@ Test(api_lookup, every_lookup_is_counted_by_its_result)
 	cr_expect(has(ask("/metrics"), "\nberth_lookup_duration_seconds_count 4\n"));
 }
 
-Test(api_lookup, the_time_for_a_read_is_an_option)
-{
-	static const struct api_options options = {
-		.version = "0", .max_watchers = MAX_WATCHERS, .lookup_timeout_ms = 20000
-	};
-	api_set_options(stage.api, &options);
-	memory_set_answering(stage.registry, false);
-	cr_assert_str_eq(ask("/v1/resolve/a"), "");
-	http_stage_pass(TIMEOUT_S + 10);
-	cr_assert_str_eq(more(stage.client), "");
-	http_stage_pass(TIMEOUT_S + 1);
-	const char *answer = more(stage.client);
-	cr_expect(has_status(answer, 504) && has(answer, "within 20000 ms"), "%s", answer);
-}
-
 Test(api_lookup, a_tighter_bound_than_confirm_is_kept)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
@@ -300,16 +275,6 @@ Test(api_lookup, a_tighter_bound_than_confirm_is_kept)
 }
 
 /* ---- searches ---- */
-
-static const char *ask_with(const char *begin, size_t len)
-{
-	char target[1400];
-	size_t at = strlen(begin);
-	memcpy(target, begin, at);
-	memset(target + at, 'x', len);
-	target[at + len] = '\0';
-	return ask(target);
-}
 
 Test(api_lookup, a_search_by_every_field)
 {
@@ -340,125 +305,4 @@ Test(api_lookup, a_search_by_every_field)
 	}
 	cr_expect(has_status(get(stage.client, "/v1/find", "Accept: image/png\r\n"), 406));
 	cr_expect(has_status(ask("/v1/find?under=/d//"), 400));
-}
-
-Test(api_lookup, parameters_have_a_longest_value)
-{
-	static const struct {
-		const char *begin;
-		size_t most;
-	} cases[] = {
-		{ "/v1/find?api=", LIMIT_API_BYTES },
-		{ "/v1/find?protocol=", LIMIT_PROTOCOL_BYTES },
-		{ "/v1/find?type=", LIMIT_API_BYTES },
-		{ "/v1/find?id=", LIMIT_API_BYTES },
-		{ "/v1/find?persistence=", LIMIT_PROTOCOL_BYTES },
-		{ "/v1/endpoints/d?api=", LIMIT_API_BYTES },
-		{ "/v1/endpoints/d?protocol=", LIMIT_PROTOCOL_BYTES },
-		{ "/v1/targets/d?api=", LIMIT_API_BYTES },
-	};
-	memory_put(stage.registry, "/d", "");
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		const char *answer = ask_with(cases[i].begin, cases[i].most);
-		cr_expect(has_status(answer, 200), "%s: %s", cases[i].begin, answer);
-		answer = ask_with(cases[i].begin, cases[i].most + 1);
-		cr_expect(has_status(answer, 400), "%s: %s", cases[i].begin, answer);
-	}
-	cr_expect(has_status(ask_with("/v1/find?under=/", LIMIT_PATH_BYTES), 400));
-	cr_expect(has_status(ask_with("/v1/endpoints/d?scope=", 20), 400));
-	cr_expect(has_status(ask_with("/v1/endpoints/d?near=", 300), 400));
-}
-
-Test(api_lookup, two_of_the_longest_values_do_not_touch_each_other)
-{
-	char api[LIMIT_API_BYTES + 1];
-	char record[LIMIT_API_BYTES + 400];
-	char query[LIMIT_API_BYTES + 200];
-	static const char *const targets[] = { "/v1/find", "/v1/endpoints/d", "/v1/targets/d" };
-	memset(api, 'x', LIMIT_API_BYTES);
-	api[LIMIT_API_BYTES] = '\0';
-	snprintf(record, sizeof(record),
-		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"%s\",\"addressType\":"
-		"\"host/port\",\"protocolType\":\"tcp\",\"addresses\":[{\"host\":\"10.1.2.3\","
-		"\"port\":\"5432\"}]}],\"internal\":[]}",
-		api);
-	memory_put(stage.registry, "/d", "");
-	memory_put(stage.registry, "/d/a", record);
-	for (size_t i = 0; i < 3; i++) {
-		snprintf(query, sizeof(query), "%s?api=%s&protocol=tcp", targets[i], api);
-		const char *answer = ask(query);
-		cr_expect(has_status(answer, 200) && has(answer, "10.1.2.3"), "%s: %s", targets[i],
-			answer);
-	}
-}
-
-Test(api_lookup, the_longest_path_is_a_path)
-{
-	static const char *const begins[] = { "/v1/find?under=", "/v1/resolve", "/v1/list",
-		"/v1/stat" };
-	char path[LIMIT_PATH_BYTES + 2];
-	char target[LIMIT_PATH_BYTES + 100];
-	for (size_t i = 0; i < LIMIT_PATH_BYTES; i++) {
-		path[i] = i % 60 == 0 ? '/' : 'a';
-	}
-	path[LIMIT_PATH_BYTES] = '\0';
-	memory_put(stage.registry, path, cache_stage_record("one"));
-	for (size_t i = 0; i < ARRAY_LEN(begins); i++) {
-		snprintf(target, sizeof(target), "%s%s", begins[i], path);
-		const char *answer = ask(target);
-		cr_expect(has_status(answer, 200), "%s", answer);
-		snprintf(target, sizeof(target), "%s%sa", begins[i], path);
-		answer = ask(target);
-		cr_expect(has_status(answer, 400), "%s", answer);
-	}
-}
-
-Test(api_lookup, one_of_two_types_is_enough)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	const char *answer = get(stage.client, "/v1/endpoints/a", "Accept: text/plain\r\n");
-	cr_expect(has(answer, "Type: text/plain; charset=utf-8\r\n"), "%s", answer);
-	cr_expect(has(answer, "\r\n\r\nhttp://one"), "%s", answer);
-	answer = get(stage.client, "/v1/endpoints/a", "Accept: text/plain, application/json\r\n");
-	cr_expect(has(answer, "Type: application/json\r\n"), "%s", answer);
-	answer = get(stage.client, "/v1/endpoints/a", "Accept: */*\r\n");
-	cr_expect(has(answer, "Type: application/json\r\n"), "%s", answer);
-	answer = get(stage.client, "/v1/endpoints/a", "Accept: text/*\r\n");
-	cr_expect(has(answer, "Type: text/plain; charset=utf-8\r\n"), "%s", answer);
-	answer = get(stage.client, "/v1/endpoints/a", "Accept: image/png\r\n");
-	cr_expect(has_status(answer, 406), "%s", answer);
-}
-
-Test(api_lookup, endpoints_by_nearness_say_their_tier)
-{
-	static const struct api_options options = {
-		.version = "0", .max_watchers = MAX_WATCHERS, .zone = "eu/a"
-	};
-	static const char record[] =
-		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"x\",\"addressType\":"
-		"\"uri\",\"protocolType\":\"p\",\"addresses\":[{\"uri\":\"http://%s\"}]}],"
-		"\"internal\":[],\"attributes\":{\"berth:zone\":\"%s\"},\"berth:zone\":\"%s\"}";
-	static const char *const zones[] = { "us/b", "eu/b", "eu/a" };
-	memory_put(stage.registry, "/d", "");
-	for (size_t i = 0; i < 3; i++) {
-		char path[16];
-		char text[400];
-		snprintf(path, sizeof(path), "/d/%c", (int)('a' + i));
-		snprintf(text, sizeof(text), record, zones[i], zones[i], zones[i]);
-		memory_put(stage.registry, path, text);
-	}
-	const char *answer = ask("/v1/endpoints/d?near=self");
-	cr_expect(has(answer, "\"tier\":0") && !has(answer, "\"tier\":1"), "no zone: %s", answer);
-	api_set_options(stage.api, &options);
-	answer = ask("/v1/endpoints/d?near=self");
-	const char *near = strstr(answer, "http://eu/a");
-	const char *next = near ? strstr(near, "http://eu/b") : NULL;
-	cr_expect(next && strstr(next, "http://us/b"), "%s", answer);
-	answer = ask("/v1/endpoints/d?near=us/b");
-	near = strstr(answer, "http://us/b");
-	cr_expect(near && strstr(near, "http://eu/a"), "%s", answer);
-	answer = ask("/v1/endpoints/d");
-	cr_expect(!has(answer, "tier"), "%s", answer);
-	answer = ask("/v1/endpoints/d?near=%20");
-	cr_expect(has_status(answer, 400) && has(answer, "query parameter near"), "%s", answer);
 }

@@ -47,32 +47,6 @@ Test(api_names, a_name_is_answered_as_json_or_as_lines)
 		answer);
 }
 
-Test(api_names, a_type_is_a_part_of_it)
-{
-	static const struct {
-		const char *type;
-		int status;
-		bool address, port;
-	} cases[] = {
-		{ "A", 200, true, false },
-		{ "srv", 200, false, true },
-		{ "ANY", 200, true, true },
-		{ "", 200, true, true },
-		{ "MX", 400, false, false },
-		{ "a-type-that-is-too-long", 400, false, false },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char target[100];
-		snprintf(target, sizeof(target), "/v1/names/db.services.berth?type=%s",
-			cases[i].type);
-		const char *answer = ask(target);
-		cr_expect(has_status(answer, cases[i].status), "%s: %s", cases[i].type, answer);
-		cr_expect_eq(has(answer, "[\"10.1.2.3\"]"), cases[i].address, "%s", answer);
-		cr_expect_eq(has(answer, "\"port\":5432"), cases[i].port, "%s", answer);
-	}
-	cr_expect(has(ask("/v1/names/db.services.berth?type=MX"), "A, AAAA, SRV, TXT, PTR or ANY"));
-}
-
 Test(api_names, a_name_that_is_not_there_says_why)
 {
 	char target[400];
@@ -110,21 +84,6 @@ Test(api_names, without_a_registry_known_names_are_stale_and_others_not_known)
 	answer = ask("/v1/names/other.services.berth");
 	cr_expect(has_status(answer, 503) && has(answer, "other.services.berth is not known"), "%s",
 		answer);
-}
-
-Test(api_names, a_client_waits_for_what_is_read_or_leaves)
-{
-	int other = http_stage_connect();
-	memory_set_answering(stage.registry, false);
-	cr_assert_str_eq(ask("/v1/names/db.services.berth?type=SRV"), "");
-	cr_assert_str_eq(get(other, "/v1/names/db.services.berth", ""), "");
-	close(other);
-	turn();
-	memory_set_answering(stage.registry, true);
-	const char *answer = more(stage.client);
-	cr_expect(has(answer, "\"name\":\"db.services.berth\"") && has(answer, "\"port\":5432"),
-		"%s", answer);
-	cr_expect_not(has(answer, "[\"10.1.2.3\"]"), "%s", answer);
 }
 
 static void put_in_zone(const char *path, const char *host, const char *zone)
@@ -184,37 +143,4 @@ Test(api_names, near_addresses_come_first)
 	cr_expect(has_status(ask(target), 400));
 	cr_expect(has_status(ask("/v1/names/prod.web.joe.berth?near=%20"), 400));
 	cr_expect(has_status(ask("/v1/names/prod.web.joe.berth?near=x//y"), 400));
-}
-
-Test(api_names, lines_of_near_addresses_come_first)
-{
-	put_instances();
-	static const char *const zones[] = { "us/a", "eu/a" };
-	for (size_t i = 0; i < 2; i++) {
-		char target[100];
-		snprintf(target, sizeof(target), "/v1/names/prod.web.joe.berth?type=A&near=%s",
-			zones[i]);
-		const char *answer = get(stage.client, target, "Accept: text/plain\r\n");
-		cr_expect(has(answer,
-				  i == 0 ? "\r\n\r\nA 10.0.0.1\nA 10.0.0.2\n"
-					 : "\r\n\r\nA 10.0.0.2\nA 10.0.0.1\n"),
-			"%s", answer);
-	}
-}
-
-Test(api_names, an_answer_that_was_read_for_a_client_is_near_for_it_too)
-{
-	put_instances();
-	memory_set_answering(stage.registry, false);
-	int other = http_stage_connect();
-	cr_assert_str_eq(ask("/v1/names/prod.web.joe.berth?near=eu/a"), "");
-	cr_assert_str_eq(
-		get(other, "/v1/names/prod.web.joe.berth?type=A", "Accept: text/plain\r\n"), "");
-	memory_set_answering(stage.registry, true);
-	const char *answer = more(stage.client);
-	expect_order(answer, "10.0.0.2", "10.0.0.1");
-	cr_expect(has(answer, "\"tiers\":[0,2]"), "%s", answer);
-	answer = more(other);
-	cr_expect(has(answer, "\r\n\r\nA 10.0.0.1\nA 10.0.0.2\n"), "%s", answer);
-	close(other);
 }

@@ -221,28 +221,6 @@ Test(api_order, a_body_of_a_wrong_shape_changes_nothing)
 	}
 }
 
-Test(api_order, a_name_that_nobody_has_is_not_found)
-{
-	char longest[300];
-	char target[400];
-	memset(longest, 'a', 256);
-	longest[256] = '\0';
-	snprintf(target, sizeof(target), "/v1/agent/components/%s/drain", longest);
-	cr_expect(
-		has(post(target, ""), "no component, container, check or endpoint has this name"));
-	snprintf(target, sizeof(target), "/v1/agent/components/%s/drain", longest + 1);
-	cr_expect(has_status(post(target, ""), 204), "255 bytes are a name");
-	static const char *const targets[] = { "/v1/agent/components//drain",
-		"/v1/agent/components//undamp", "/v1/agent/components/nobody/drain",
-		"/v1/agent/components/nobody/undamp", "/v1/agent/checks//run",
-		"/v1/agent/checks/none/run" };
-	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
-		cr_expect(has_status(post(targets[i], ""), 404), "%s", targets[i]);
-		cr_expect_str_empty(stage.acts);
-	}
-	cr_expect(has_status(order("DELETE", "/v1/agent/components/nobody/drain", ""), 404));
-}
-
 Test(api_order, a_drain_is_answered_when_a_restart_will_know_of_it)
 {
 	int others[2] = { http_stage_connect(), http_stage_connect() };
@@ -307,35 +285,6 @@ Test(api_order, the_application_reports_its_check)
 	cr_expect(has(get(stage.client, "/v1/agent/checks", ""), "\"output\":\"\""));
 }
 
-Test(api_order, a_report_that_is_none_changes_nothing)
-{
-	static const struct {
-		const char *target;
-		const char *body;
-		int status;
-		const char *part;
-	} cases[] = {
-		{ "alive", "", 400, "status: must be passing, warning or failing" },
-		{ "alive", "{\"status\":\"up\"}", 400, "status: must be passing" },
-		{ "alive", "{\"status\":\"timeout\"}", 400, "status: must be passing" },
-		{ "alive", "{\"status\":true}", 400, "status: must be a string" },
-		{ "alive", "{\"status\":\"passing\",\"output\":1}", 400, "output: must be" },
-		{ "alive", "{\"state\":\"passing\"}", 400, "allowed are status, output" },
-		{ "port", "{\"status\":\"passing\"}", 400, "ttl" },
-		{ "none", "{\"status\":\"passing\"}", 404, "no check is named" },
-		{ "aliv", "{\"status\":\"passing\"}", 404, "no check is named" },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char target[64];
-		snprintf(target, sizeof(target), "/v1/agent/checks/%s", cases[i].target);
-		const char *answer = order("PUT", target, cases[i].body);
-		cr_expect(has_status(answer, cases[i].status) && has(answer, cases[i].part),
-			"%s: %s", cases[i].body, answer);
-		cr_expect_eq(stage.wanted_body, cases[i].status != 404);
-	}
-	cr_expect(has(get(stage.client, "/v1/agent/checks", ""), "\"passing\":0"));
-}
-
 static const char *answer_of_run(int client)
 {
 	const char *answer = "";
@@ -397,35 +346,6 @@ Test(api_order, without_hold_no_connection_is_remembered)
 	close(other);
 	turn();
 	cr_expect_eq(http_stage.pinned, 0);
-}
-
-Test(api_order, addresses_that_are_none_change_nothing)
-{
-	static const struct {
-		const char *target;
-		const char *body;
-		int status;
-		const char *part;
-	} cases[] = {
-		{ "more", "", 400, "addresses: must be an array" },
-		{ "more", "{\"addresses\":{}}", 400, "addresses: must be an array" },
-		{ "more", "[]", 400, "must be a JSON object" },
-		{ "more", "{\"address\":[]}", 400, "allowed are addresses" },
-		{ "more", "{\"addresses\":[]}", 422, "" },
-		{ "more", "{\"addresses\":[\"no port\"]}", 422, "" },
-		{ "fixed", "{\"addresses\":[\"a:1\"]}", 403, "" },
-		{ "none", "{\"addresses\":[\"a:1\"]}", 404, "no endpoint is named" },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char target[64];
-		snprintf(target, sizeof(target), "/v1/agent/endpoints/%s", cases[i].target);
-		const char *answer = order("PUT", target, cases[i].body);
-		cr_expect(has_status(answer, cases[i].status) && has(answer, cases[i].part),
-			"%s: %s", cases[i].body, answer);
-		cr_expect_eq(stage.wanted_body, cases[i].status != 404);
-	}
-	cr_expect_not(is_supplied("more"));
-	cr_expect(has_status(order("DELETE", "/v1/agent/endpoints/none", ""), 404));
 }
 
 /* ---- who may ---- */
@@ -496,90 +416,4 @@ Test(api_order, each_may_do_what_is_his)
 		cr_expect(has_status(answer, cases[i].supplies_free ? 204 : 403), "%s", answer);
 		close(client);
 	}
-}
-
-Test(api_order, the_output_of_a_check_is_for_those_who_may_report_it)
-{
-	rights_needed("users");
-	(void)order(
-		"PUT", "/v1/agent/checks/alive", "{\"status\":\"passing\",\"output\":\"secret\"}");
-	int client = connect_as(STRANGER, STRANGER, STRANGER);
-	const char *answer = get(client, "/v1/agent/checks", "");
-	cr_expect(has(answer, "\"verdict\":\"passing\"") && !has(answer, "secret"), "%s", answer);
-	close(client);
-	client = connect_as(NOBODY, NOBODY, NOBODY);
-	cr_expect(has(get(client, "/v1/agent/checks", ""), "secret"));
-	close(client);
-}
-
-Test(api_order, the_group_of_root_may_be_that_of_the_administrators)
-{
-	rights_needed("users");
-	const struct api_options options = { .version = "0", .admin_group_id = 0 };
-	api_set_options(stage.api, &options);
-	int client = connect_as(STRANGER, 0, STRANGER);
-	cr_expect(has_status(order_as(client, "POST", "/v1/agent/drain", ""), 204));
-	close(client);
-	const struct api_options none = { .version = "0", .admin_group_id = (unsigned)-1 };
-	api_set_options(stage.api, &none);
-	client = connect_as(STRANGER, 0, STRANGER);
-	cr_expect(has_status(order_as(client, "POST", "/v1/agent/drain", ""), 403));
-	close(client);
-}
-
-Test(api_order, root_and_the_agents_own_user_may_do_all)
-{
-	rights_needed("users");
-	const struct api_options options = { .version = "0", .admin_group_id = (unsigned)-1 };
-	api_set_options(stage.api, &options);
-	int own = connect_as(STRANGER, STRANGER, STRANGER);
-	int other = connect_as(NOBODY, STRANGER, STRANGER);
-	cr_assert_eq(seteuid(STRANGER), 0);
-	cr_expect(has_status(order("POST", "/v1/agent/drain", ""), 204), "root");
-	cr_expect(has_status(order_as(own, "POST", "/v1/agent/drain", ""), 204));
-	cr_expect(has_status(order_as(other, "POST", "/v1/agent/drain", ""), 403));
-	cr_assert_eq(seteuid(0), 0);
-	close(own);
-	close(other);
-}
-
-/* ---- the stream of the agent ---- */
-
-Test(api_order, a_stream_of_the_agent_tells_of_each_check_that_changes)
-{
-	int other = http_stage_connect();
-	const char *text = get(other, "/v1/agent/watch", "Accept: application/x-ndjson\r\n");
-	cr_expect(has(text, "SUBSCRIBED") && has(text, "\"name\":\"alive\""), "%s", text);
-	api_agent_changed(stage.api);
-	cr_expect_str_eq(more(other), "", "nothing has changed");
-	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"passing\"}");
-	api_agent_changed(stage.api);
-	text = more(other);
-	cr_expect(has(text, "{\"type\":\"CHECK\",\"sequence\":2,"), "%s", text);
-	cr_expect(has(text, "\"check\":{") && has(text, "\"name\":\"alive\""), "%s", text);
-	cr_expect_not(has(text, "\"name\":\"port\"") || has(text, "RESYNC"), "%s", text);
-	api_agent_changed(stage.api);
-	cr_expect_str_eq(more(other), "");
-	arrange(ALIVE);
-	api_agent_changed(stage.api);
-	text = more(other);
-	cr_expect(has(text, "RESYNC") && !has(text, "\"name\":\"port\""), "%s", text);
-	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"failing\"}");
-	api_agent_changed(stage.api);
-	text = more(other);
-	cr_expect(has(text, "{\"type\":\"CHECK\",\"sequence\":4,"), "%s", text);
-	close(other);
-}
-
-Test(api_order, a_poll_of_the_checks_ends_with_a_report)
-{
-	int other = http_stage_connect();
-	cr_assert_str_eq(poll_from(other, "/v1/agent/checks", "", 60), "");
-	api_agent_changed(stage.api);
-	cr_expect_str_eq(more(other), "");
-	(void)order("PUT", "/v1/agent/checks/alive", "{\"status\":\"passing\"}");
-	api_agent_changed(stage.api);
-	const char *text = more(other);
-	cr_expect(has_status(text, 200) && has(text, "\"verdict\":\"passing\""), "%s", text);
-	close(other);
 }

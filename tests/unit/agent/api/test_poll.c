@@ -103,44 +103,6 @@ Test(api_poll, a_client_that_leaves_is_forgotten)
 	api_end_polls(stage.api);
 }
 
-Test(api_poll, a_connection_polls_again_and_again)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (int i = 0; i < 3; i++) {
-		cr_assert_str_eq(poll_from(stage.client, "/v1/resolve/a", "", WAIT_S), "");
-		memory_put(stage.registry, "/a", cache_stage_record(i % 2 ? "one" : "two"));
-		const char *answer = more(stage.client);
-		cr_assert(has(answer, i % 2 ? "one" : "two"), "%s", answer);
-		cr_assert_str_eq(poll_from(stage.client, "/v1/agent", "", WAIT_S), "");
-		stage.state = i % 2 ? "running" : "draining";
-		api_agent_changed(stage.api);
-		answer = more(stage.client);
-		cr_assert(has(answer, stage.state), "%s", answer);
-	}
-}
-
-Test(api_poll, an_answer_that_has_to_be_read_for_it_begins_it_too)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cr_assert_str_eq(
-		poll_from(stage.client, "/v1/resolve/a", "Cache-Control: no-cache\r\n", WAIT_S),
-		"");
-	cr_expect_eq(api_watchers(stage.api), 1);
-	cr_expect_eq(stage.cache->waiting, 0, "it waits for a change, and not for a read");
-	memory_put(stage.registry, "/a", cache_stage_record("two"));
-	const char *answer = more(stage.client);
-	cr_expect(has_status(answer, 200) && has(answer, "two"), "%s", answer);
-}
-
-Test(api_poll, a_poll_outlasts_the_time_of_a_lookup)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cr_assert_str_eq(poll_from(stage.client, "/v1/resolve/a", "", WAIT_S), "");
-	http_stage_pass(TIMEOUT_S + 1);
-	cr_expect_str_eq(more(stage.client), "");
-	cr_expect_eq(api_watchers(stage.api), 1);
-}
-
 Test(api_poll, time_alone_ends_no_poll_of_a_view)
 {
 	cr_assert_str_eq(poll_from(stage.client, "/v1/agent", "", WAIT_S), "");
@@ -151,55 +113,6 @@ Test(api_poll, time_alone_ends_no_poll_of_a_view)
 	cr_expect_str_eq(more(stage.client), "", "nobody has said that it changed");
 	api_agent_changed(stage.api);
 	cr_expect(has(more(stage.client), "stopping"));
-}
-
-Test(api_poll, a_second_is_long_enough_and_none_is_not)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (size_t i = 0; i < TARGETS; i++) {
-		const char *answer = poll_from(stage.client, targets[i], "", 0);
-		cr_expect(has_status(answer, 304) && !has(answer, "Preference-Applied"), "%s: %s",
-			targets[i], answer);
-		cr_expect_str_eq(poll_from(stage.client, targets[i], "", 1), "", "%s", targets[i]);
-		http_stage_pass(2);
-		answer = more(stage.client);
-		cr_expect(has_status(answer, 304), "%s: %s", targets[i], answer);
-		cr_expect(has(answer, "Preference-Applied: wait=1\r\n"), "%s: %s", targets[i],
-			answer);
-	}
-}
-
-Test(api_poll, its_answer_is_as_every_other)
-{
-	int clients[TARGETS];
-	begin_all(clients);
-	change();
-	http_stage_pass(2);
-	for (size_t i = 0; i < TARGETS; i++) {
-		const char *answer = more(clients[i]);
-		cr_expect(has(answer, "\r\nCache-Control: no-cache\r\n"), "%s", answer);
-		cr_expect(has(answer, "Content-Type: application/json\r\n"), "%s", answer);
-		cr_expect(has(answer, "\r\nETag: "), "%s", answer);
-		if (i < 3) {
-			cr_expect(has(answer, "\r\nX-Cache: MISS\r\n"), "%s", answer);
-			cr_expect(has(answer, "\r\nAge: 0\r\n"), "%s", answer);
-		}
-	}
-	const char *answer = get(stage.client, "/metrics", "");
-	cr_expect(has(answer, "result=\"miss\"} 6\n"), "%s", strstr(answer, "berth_lookups_total"));
-	cr_expect(has(answer, "result=\"error\"} 0\n"));
-	close_all(clients);
-}
-
-Test(api_poll, its_end_is_stale_while_the_registry_is_away)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cr_assert_str_eq(poll_from(stage.client, "/v1/resolve/a", "", WAIT_S), "");
-	set_state(REGISTRY_AWAY);
-	http_stage_pass(WAIT_S + 1);
-	const char *answer = more(stage.client);
-	cr_expect(has_status(answer, 304), "%s", answer);
-	cr_expect(has(get(stage.client, "/metrics", ""), "result=\"stale\"} 1\n"));
 }
 
 Test(api_poll, an_answer_that_has_become_too_old_is_none)
@@ -216,19 +129,6 @@ Test(api_poll, an_answer_that_has_become_too_old_is_none)
 	cr_expect(has_status(answer, 504) && has(answer, "the registry has not answered"), "%s",
 		answer);
 	cr_expect(has(get(stage.client, "/metrics", ""), "result=\"error\"} 1\n"));
-}
-
-Test(api_poll, without_a_tag_or_with_another_one_nothing_waits)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (size_t i = 0; i < TARGETS; i++) {
-		const char *answer = get(stage.client, targets[i], "Prefer: wait=60\r\n");
-		cr_expect(has_status(answer, 200), "%s: %s", targets[i], answer);
-		answer = get(stage.client, targets[i],
-			"Prefer: wait=60\r\nIf-None-Match: \"other\"\r\n");
-		cr_expect(has_status(answer, 200), "%s: %s", targets[i], answer);
-	}
-	cr_expect_eq(api_watchers(stage.api), 0);
 }
 
 /* ---- how many there may be ---- */
@@ -307,33 +207,4 @@ Test(api_poll, clients_over_tcp_have_a_quarter_of_the_watchers)
 		turn();
 	}
 	connect_again();
-}
-
-Test(api_poll, of_few_watchers_one_may_come_over_tcp)
-{
-	static const struct api_options few = {
-		.version = "0", .max_watchers = 2, .heartbeat_interval_ms = HEARTBEAT_S * 1000
-	};
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	(void)get(stage.client, "/v1/resolve/a", "");
-	api_set_options(stage.api, &few);
-	http_stage_open_tcp();
-	int first = http_stage_connect_remote();
-	int second = http_stage_connect_remote();
-	cr_expect(has_status(watch_remotely(first), 200));
-	const char *answer = watch_remotely(second);
-	cr_expect(has_status(answer, 503) && has(answer, "more than 1 watchers over TCP"), "%s",
-		answer);
-	connect_again();
-	cr_expect(has_status(get(stage.client, "/v1/watch/a", ""), 200));
-	int other = http_stage_connect();
-	answer = get(other, "/v1/watch/a", "");
-	cr_expect(has_status(answer, 503) && has(answer, "more than 2 watchers (max_watchers)"),
-		"%s", answer);
-	close(other);
-	close(first);
-	close(second);
-	while (api_watchers(stage.api) > 1) {
-		turn();
-	}
 }

@@ -3,7 +3,6 @@
 #include <sys/time.h>
 
 #include "agent/api/api.h"
-#include "agent/base/log.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
@@ -207,50 +206,6 @@ Test(api_queue, a_reader_may_be_64_kib_behind)
 	cr_expect(has(take_all(client), "UPDATED"));
 }
 
-Test(api_queue, behind_a_large_snapshot_it_may_be_as_far_behind_as_without)
-{
-	enum { RECORDS = 4, LARGE = 60000 };
-	size_t event;
-	memory_put(stage.registry, "/a", "");
-	for (int i = 0; i < RECORDS; i++) {
-		char path[16];
-		snprintf(path, sizeof(path), "/a/b%d", i);
-		memory_put(stage.registry, path, large(LARGE));
-	}
-	struct client *client = open_stream(0, "/v1/watch/a");
-	cr_assert(has(take(client, 1000), "SUBSCRIBED"));
-	size_t before = client->held;
-	cr_assert(before > RECORDS * LARGE);
-	size_t held = fill(client, &event);
-	cr_expect(held > before - 1000 + QUEUE_BYTES, "%zu", held);
-	cr_expect(held < before + QUEUE_BYTES + 1000 + 10 * 300, "%zu", held);
-	(void)take_all(client);
-	cr_expect(has(take_all(client), "RESYNC"));
-	(void)take_all(client);
-	held = fill(client, &event);
-	cr_expect(held > QUEUE_BYTES && held <= QUEUE_BYTES + 2 * event, "%zu", held);
-}
-
-Test(api_queue, bytes_that_were_read_make_room)
-{
-	size_t event;
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	struct client *client = open_stream(0, "/v1/watch/a");
-	(void)take_all(client);
-	for (int i = 0; i < 300; i++) {
-		memory_put(stage.registry, "/a", cache_stage_record(i % 2 ? "odd" : "even"));
-		turn();
-		size_t held = client->held;
-		cr_assert(held < QUEUE_BYTES, "%zu", held);
-		cr_assert_eq(
-			strlen(take(client, held - 10)), held - 10 < sizeof(text) ? held - 10 : 0);
-	}
-	cr_expect(client->held < 1000, "%zu", client->held);
-	(void)take_all(client);
-	size_t held = fill(client, &event);
-	cr_expect(held > QUEUE_BYTES && held <= QUEUE_BYTES + 2 * event, "%zu", held);
-}
-
 /* ---- room ---- */
 
 Test(api_queue, a_snapshot_waits_for_room)
@@ -317,41 +272,6 @@ Test(api_queue, a_reader_that_leaves_bytes_unread_ends_when_others_wait_for_room
 	cr_expect(has(take_all(waiting), "SUBSCRIBED"));
 }
 
-Test(api_queue, a_reader_that_takes_all_in_time_goes_on)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	struct client *reader = open_stream(0, "/v1/watch/a");
-	(void)take_all(reader);
-	plain_http_has_room = false;
-	struct client *waiting = open_stream(1, "/v1/watch/a");
-	cr_assert_str_eq(take_all(waiting), "");
-	for (int i = 0; i < 10; i++) {
-		plain_http_has_room = true;
-		memory_put(stage.registry, "/a", cache_stage_record(i % 2 ? "odd" : "even"));
-		turn();
-		cr_assert_gt(reader->held, 0);
-		plain_http_has_room = false;
-		pass(HEARTBEAT_S);
-		(void)take_all(reader);
-	}
-	cr_expect_not(reader->ended);
-	cr_expect_not(waiting->ended);
-}
-
-Test(api_queue, a_stream_that_waits_and_leaves_is_forgotten)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	plain_http_has_room = false;
-	struct client *client = open_stream(0, "/v1/watch/a");
-	struct client *other = open_stream(1, "/v1/watch/a");
-	cr_assert_str_eq(take_all(client), "");
-	cr_assert_str_eq(take_all(other), "");
-	leave(client);
-	plain_http_has_room = true;
-	pass(3);
-	cr_expect(has(take_all(other), "SUBSCRIBED"));
-}
-
 Test(api_queue, a_turn_of_the_loop_writes_4_mib_of_snapshots)
 {
 	enum { RECORDS = 75, RECORD_BYTES = 60000 };
@@ -399,58 +319,7 @@ Test(api_queue, a_client_with_something_to_read_gets_no_heartbeat)
 	cr_expect(has(take_all(behind), "HEARTBEAT"));
 }
 
-Test(api_queue, each_stream_has_heartbeats_of_its_own_time)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	struct client *first = open_stream(0, "/v1/watch/a");
-	(void)take_all(first);
-	pass(HEARTBEAT_S / 2);
-	struct client *second = open_stream(1, "/v1/watch/a");
-	(void)take_all(second);
-	pass(HEARTBEAT_S / 2 + 1);
-	cr_expect(has(take_all(first), "HEARTBEAT"));
-	cr_expect_str_eq(take_all(second), "");
-	pass(HEARTBEAT_S / 2);
-	cr_expect_str_eq(take_all(first), "");
-	cr_expect(has(take_all(second), "HEARTBEAT"));
-}
-
-/* ---- the end of the API ---- */
-
-Test(api_queue, the_end_comes_while_news_are_to_be_told)
-{
-	(void)take_all(open_stream(0, "/v1/agent/watch"));
-	(void)take_all(open_stream(1, "/v1/follow"));
-	api_agent_changed(stage.api);
-	api_follows_changed(stage.api);
-}
-
-Test(api_queue, the_end_comes_while_streams_wait_for_room)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	plain_http_has_room = false;
-	cr_assert_str_eq(take_all(open_stream(0, "/v1/watch/a")), "");
-}
-
-Test(api_queue, the_end_comes_while_streams_wait_for_clients)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (int i = 0; i < 3; i++) {
-		(void)take_all(open_stream(i, "/v1/watch/a"));
-		leave(&stage.clients[i]);
-	}
-}
-
 /* ---- an agent in a container ---- */
-
-Test(api_queue, an_agent_with_something_to_read_gets_no_heartbeat)
-{
-	struct client *client = open_stream(0, "/v1/follow");
-	pass(HEARTBEAT_S + 1);
-	cr_expect_not(has(take_all(client), "HEARTBEAT"));
-	pass(HEARTBEAT_S + 1);
-	cr_expect(has(take_all(client), "HEARTBEAT"));
-}
 
 static void ask(const char *body)
 {
@@ -486,21 +355,6 @@ Test(api_queue, reads_are_answered_while_less_than_64_kib_are_unread)
 	cr_expect(has(take_all(client), "\"node\":{"), "the one that was put off");
 	cr_expect_str_eq(take_all(client), "");
 	cr_expect_eq(client->held, 0);
-}
-
-Test(api_queue, without_room_no_read_is_answered)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	struct client *client = open_stream(0, "/v1/follow");
-	(void)take_all(client);
-	plain_http_has_room = false;
-	ask("{\"reads\":[{\"id\":1,\"path\":\"/a\"}]}");
-	cr_expect_str_eq(take_all(client), "");
-	plain_http_has_room = true;
-	ask("{\"confirms\":[{\"id\":5,\"max_age_ms\":60000}]}");
-	cr_expect_not(has(take_all(client), "\"id\":1,"));
-	turn();
-	cr_expect(has(take_all(client), "\"id\":1,\"node\":{"), "%s", text);
 }
 
 Test(api_queue, a_container_whose_agent_reads_nothing_is_cut_off_at_last)

@@ -37,28 +37,6 @@ static void add(struct recent *to, uint64_t sequence, size_t bytes)
 	free(members);
 }
 
-Test(api_recent, an_event_is_kept_as_it_was)
-{
-	recent_restart(&recent, 6);
-	recent_add(&recent, 7, 1.5, "UPDATED", "\"path\":\"/a\"");
-	recent_add(&recent, 8, 2.5, "FRESH", NULL);
-	const struct recent_event *event = LIST_ITEM(recent.events.next, struct recent_event, link);
-	cr_expect_eq(event->sequence, 7);
-	cr_expect_eq(event->time, 1.5);
-	cr_expect_str_eq(event->type, "UPDATED");
-	cr_expect_str_eq(event->members, "\"path\":\"/a\"");
-	event = LIST_ITEM(event->link.next, struct recent_event, link);
-	cr_expect_eq(event->sequence, 8);
-	cr_expect_eq(event->members, NULL);
-	cr_expect_eq(recent.bytes, 2 * sizeof(*event) + strlen("\"path\":\"/a\""));
-	cr_expect_eq(all, recent.bytes);
-	cr_expect(recent_reaches(&recent, 6));
-	cr_expect_not(recent_reaches(&recent, 5));
-	recent_restart(&recent, 9);
-	cr_expect(list_empty(&recent.events));
-	cr_expect(recent_reaches(&recent, 9) && !recent_reaches(&recent, 8));
-}
-
 Test(api_recent, a_stream_keeps_32_kib)
 {
 	add(&recent, 1, STREAM_BYTES / 2);

@@ -1,7 +1,6 @@
 /* Which request goes where, and what every request shares. */
 
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "lib/base/array.h"
@@ -69,85 +68,6 @@ Test(api_routes, over_tcp_nothing_can_be_changed_and_the_host_must_be_ours)
 	cr_expect(has(get(stage.client, "/", ""), "/v1/agent/reload"));
 }
 
-/* The line of the list for one resource. */
-static void expect_resource(const char *list, const char *methods, const char *path)
-{
-	char part[128];
-	snprintf(part, sizeof(part), "{\"methods\":\"%s\",\"path\":\"%s\",\"help\":\"", methods,
-		path);
-	cr_expect(has(list, part), "%s: %s", part, list);
-}
-
-Test(api_routes, the_list_has_every_resource_with_its_methods)
-{
-	static const char *const resources[][2] = { { "GET, HEAD", "/" },
-		{ "GET, HEAD", "/v1/resolve/{path}" }, { "GET, HEAD", "/v1/list/{path}" },
-		{ "GET, HEAD", "/v1/records/{path}" }, { "GET, HEAD", "/v1/endpoints/{path}" },
-		{ "GET, HEAD", "/v1/targets/{path}" }, { "GET, HEAD", "/v1/stat/{path}" },
-		{ "GET, HEAD", "/v1/find" }, { "GET, HEAD", "/v1/names/{name}" },
-		{ "GET, HEAD", "/v1/set/{path}" }, { "GET", "/v1/shared" },
-		{ "GET, HEAD", "/v1/watch/{path}" }, { "GET, HEAD", "/v1/agent" },
-		{ "GET, HEAD", "/v1/agent/checks" }, { "GET, HEAD", "/v1/agent/history" },
-		{ "GET, HEAD", "/v1/agent/watch" }, { "POST, DELETE", "/v1/agent/drain" },
-		{ "POST", "/v1/agent/reload" }, { "POST", "/v1/agent/checks/{name}/run" },
-		{ "PUT", "/v1/agent/checks/{name}" },
-		{ "POST, DELETE", "/v1/agent/components/{name}/drain" },
-		{ "POST", "/v1/agent/components/{name}/undamp" },
-		{ "PUT, DELETE", "/v1/agent/endpoints/{name}" }, { "GET", "/v1/bridge" },
-		{ "POST, DELETE", "/v1/bridge/{path}/drain" }, { "GET", "/v1/follow" },
-		{ "POST", "/v1/follow/{id}" }, { "GET, HEAD", "/live" }, { "GET, HEAD", "/ready" },
-		{ "GET, HEAD", "/metrics" } };
-	const char *answer = get(stage.client, "/", "");
-	cr_expect(has_status(answer, 200), "%s", answer);
-	cr_expect(has(answer, "Cache-Control: no-store\r\n"), "%s", answer);
-	cr_expect(has(answer, "{\"name\":\"berthd\",\"version\":\"0\",\"resources\":["), "%s",
-		answer);
-	for (size_t i = 0; i < ARRAY_LEN(resources); i++) {
-		expect_resource(answer, resources[i][0], resources[i][1]);
-	}
-	size_t count = 0;
-	for (const char *at = answer; (at = strstr(at, "\"methods\"")); at++) {
-		count++;
-	}
-	cr_expect_eq(count, ARRAY_LEN(resources));
-}
-
-Test(api_routes, the_server_as_a_whole_has_all_methods)
-{
-	const char *answer = ask_as(stage.client, "OPTIONS", "*", "");
-	cr_expect(has_status(answer, 204), "%s", answer);
-	cr_expect(has(answer, "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n"), "%s", answer);
-	http_stage_open_tcp();
-	int client = http_stage_connect_remote();
-	answer = http_stage_ask_remote(client, "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-	cr_expect(has(answer, "Allow: GET, HEAD, OPTIONS\r\n"), "%s", answer);
-	close(client);
-	connect_again();
-}
-
-Test(api_routes, a_get_has_no_body_that_is_wanted)
-{
-	(void)get(stage.client, "/v1/agent", "");
-	cr_expect_not(stage.wanted_body);
-	(void)get(stage.client, "/v1/none", "");
-	cr_expect_not(stage.wanted_body);
-	(void)ask_as(stage.client, "POST", "/v1/agent/drain", "");
-	cr_expect(stage.wanted_body);
-}
-
-Test(api_routes, a_browser_gets_the_page)
-{
-	const char *answer = get(stage.client, "/", "Accept: text/html,*/*;q=0.8\r\n");
-	cr_expect(has(answer, "Content-Type: text/html") && has(answer, "<script>"));
-	cr_expect(has(answer, "Content-Security-Policy: default-src 'none'"));
-	cr_expect(has(answer, "Cache-Control: no-cache\r\n"));
-	cr_expect(has_status(answer, 200) && has(answer, "Vary: Accept\r\n"));
-	cr_expect(has(answer, "X-Content-Type-Options: nosniff\r\n"));
-	cr_expect(has(answer, "Referrer-Policy: no-referrer\r\n"));
-	cr_expect(has(answer + strlen(answer) - 16, "</html>\n"), "to its end");
-	cr_expect(has(get(stage.client, "/", ""), "Content-Type: application/json"));
-}
-
 Test(api_routes, a_path_is_not_decoded)
 {
 	static const char *const paths[] = { "/v1/resolve/a%62", "/v1/list/a/../b", "/v1/stat/.",
@@ -208,75 +128,6 @@ Test(api_routes, tags_of_views_are_weak)
 	cr_expect(has_status(get(stage.client, "/v1/agent", fields), 412), "no strong one holds");
 }
 
-/* The tag of GET /v1/agent when it is this document. */
-static void read_tag(const char *status, char tag[80])
-{
-	stage.status = json_loads(status, 0, NULL);
-	cr_assert(stage.status, "%s", status);
-	const char *answer = get(stage.client, "/v1/agent", "");
-	const char *etag = strstr(answer, "ETag: ");
-	cr_assert(etag && sscanf(etag, "ETag: %79[^\r]", tag) == 1, "%s", answer);
-	json_decref(stage.status);
-	stage.status = NULL;
-}
-
-Test(api_routes, a_tag_of_a_view_names_its_content)
-{
-	static const char *const differ[][2] = { { "{\"a\":\"bc\"}", "{\"ab\":\"c\"}" },
-		{ "[\"a\",\"b\"]", "[\"ab\"]" }, { "[\"ab\",\"c\"]", "[\"a\",\"bc\"]" },
-		{ "[1]", "[2]" }, { "[1.5]", "[2.5]" }, { "[1]", "[1.0]" }, { "[true]", "[false]" },
-		{ "[null]", "[0]" }, { "[[1],2]", "[[1,2]]" }, { "{\"a\":[]}", "{\"a\":{}}" },
-		{ "{\"a\":1}", "{\"b\":1}" }, { "{\"a\":{},\"b\":1}", "{\"a\":{\"b\":1}}" } };
-	static const char *const same[][2] = { { "{\"uptime\":1}", "{\"uptime\":2}" },
-		{ "{\"a\":{\"penalty\":1}}", "{\"a\":{\"penalty\":2.5}}" },
-		{ "[{\"next_run\":1}]", "[{\"next_run\":null}]" },
-		{ "{\"a\":1,\"b\":\"c\"}", "{\"a\": 1, \"b\": \"c\"}" } };
-	char tags[2][80];
-	for (size_t i = 0; i < ARRAY_LEN(differ); i++) {
-		read_tag(differ[i][0], tags[0]);
-		read_tag(differ[i][1], tags[1]);
-		cr_expect_str_neq(tags[0], tags[1], "%s %s", differ[i][0], differ[i][1]);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		read_tag(same[i][0], tags[0]);
-		read_tag(same[i][1], tags[1]);
-		cr_expect_str_eq(tags[0], tags[1], "%s %s", same[i][0], same[i][1]);
-	}
-}
-
-Test(api_routes, characters_that_play_tricks_are_escapes_in_what_the_agent_says)
-{
-	stage.status = json_pack("{s:s}", "name", "a\342\200\256b");
-	const char *answer = get(stage.client, "/v1/agent", "");
-	cr_expect(has(answer, "{\"name\":\"a\\u202eb\"}"), "%s", answer);
-	json_decref(stage.status);
-	stage.status = json_pack("{s:s}", "name", "a\303\244b");
-	answer = get(stage.client, "/v1/agent", "");
-	cr_expect(has(answer, "{\"name\":\"a\303\244b\"}"), "%s", answer);
-	json_decref(stage.status);
-	stage.status = NULL;
-}
-
-Test(api_routes, a_number_of_the_history_has_a_form)
-{
-	static const char *const bad[] = { "nan", "-0.5", "x",
-		"1000000000000000000000000000000000000" };
-	static const char *const good[] = { "", "0", "1.5", "1e3", "inf" };
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		char target[100];
-		snprintf(target, sizeof(target), "/v1/agent/history?n=%s", bad[i]);
-		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
-		snprintf(target, sizeof(target), "/v1/agent/history?since=%s", bad[i]);
-		cr_expect(has_status(get(stage.client, target, ""), 400), "%s", target);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		char target[100];
-		snprintf(target, sizeof(target), "/v1/agent/history?n=%s&since=%s", good[i],
-			good[i]);
-		cr_expect(has_status(get(stage.client, target, ""), 200), "%s", target);
-	}
-}
-
 Test(api_routes, the_metrics_count_what_is_there)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
@@ -332,43 +183,6 @@ static int connect_further(const char *name)
 		http_stage_turn();
 	}
 	return fd;
-}
-
-Test(api_routes, a_further_listener_may_show_all)
-{
-	static char *const trees[] = { "/**" };
-	static const struct http_listen listens[] = { { "all", "127.0.0.1:0", -1 } };
-	static const struct api_published published[] = { { "all", trees, 1, false } };
-	static const char *const targets[] = { "/v1/find", "/v1/find?under=/", "/v1/list/",
-		"/v1/resolve/a" };
-	enum { TARGETS = ARRAY_LEN(targets) };
-	char longest[LIMIT_PATH_BYTES + 100] = "/v1/find?under=";
-	for (size_t i = 0, begin = strlen(longest); i < LIMIT_PATH_BYTES; i++) {
-		longest[begin + i] = i % 60 == 0 ? '/' : 'a';
-	}
-	const struct api_options options = { .version = "0",
-		.max_watchers = MAX_WATCHERS,
-		.published = published,
-		.published_count = 1 };
-	memory_put(stage.registry, strchr(longest, '=') + 1, cache_stage_record("one"));
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	api_set_options(stage.api, &options);
-	http_stage.options.further = listens;
-	http_stage.options.further_count = 1;
-	http_stage_open_again();
-	for (size_t i = 0; i <= TARGETS; i++) {
-		char text[LIMIT_PATH_BYTES + 200];
-		int client = connect_further("all");
-		const char *target = i < TARGETS ? targets[i] : longest;
-		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", target);
-		http_stage_send(client, text);
-		turn();
-		const char *answer = http_stage_ask_remote(client, "");
-		cr_expect(has_status(answer, 200), "%s: %s", target, answer);
-		close(client);
-		turn();
-	}
-	connect_again();
 }
 
 Test(api_routes, a_further_listener_shows_its_part_of_the_registry)

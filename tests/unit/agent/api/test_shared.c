@@ -1,5 +1,4 @@
 /* The memory with ready answers: who gets it, and which answers of requests go into it. */
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "agent/shared/shared.h"
@@ -128,18 +127,6 @@ Test(api_shared, one_descriptor_at_a_time)
 	close(other);
 }
 
-Test(api_shared, an_agent_that_shares_nothing_says_so)
-{
-	shared_set_options(shared, &(struct shared_options){ .enabled = false });
-	const char *answer = get(stage.client, "/v1/shared", "");
-	cr_expect(has_status(answer, 404) && has(answer, "option shared in [agent]"), "%s", answer);
-	api_set_shared(stage.api, NULL);
-	answer = get(stage.client, "/v1/shared", "");
-	cr_expect(has_status(answer, 404) && has(answer, "option shared in [agent]"), "%s", answer);
-	cr_expect(has(get(stage.client, "/metrics", ""), "\nberth_shared_bytes 0\n"));
-	cr_expect(has_status(ask("/v1/resolve/a"), 404));
-}
-
 /* ---- what goes in ---- */
 
 Test(api_shared, an_answer_for_a_reader_is_there_for_its_next_lookup)
@@ -180,27 +167,6 @@ Test(api_shared, the_answer_that_is_there_changes_with_its_path)
 	cr_expect(is_in_map("/v1/resolve/a") && strstr(value, "two"));
 }
 
-Test(api_shared, a_path_that_is_not_there_is_an_answer_too)
-{
-	open_map();
-	cr_assert(has_status(ask("/v1/resolve/none"), 404));
-	cr_expect(is_in_map("/v1/resolve/none"));
-	cr_expect_eq(found.error, BERTH_PATH_NOT_FOUND);
-}
-
-Test(api_shared, lines_of_text_have_a_place_of_their_own)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	open_map();
-	const char *answer = get(stage.client, "/v1/endpoints/a", READER "Accept: text/plain\r\n");
-	cr_assert(has_status(answer, 200), "%s", answer);
-	cr_expect_not(is_in_map("/v1/endpoints/a"));
-	cr_expect(is_in_map("/v1/endpoints/a text/plain"));
-	cr_expect(strncmp(value, "http://one", 10) == 0, "%s", value);
-	(void)ask("/v1/endpoints/a");
-	cr_expect(is_in_map("/v1/endpoints/a") && value[0] == '[', "%s", value);
-}
-
 Test(api_shared, only_what_a_reader_asks_for_goes_in)
 {
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
@@ -238,35 +204,6 @@ Test(api_shared, a_stale_answer_does_not_go_in)
 	cr_expect_not(is_in_map("/v1/resolve/a"));
 }
 
-Test(api_shared, before_the_first_reader_there_is_nothing_to_fill)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cr_assert(has_status(ask("/v1/resolve/a"), 200));
-	open_map();
-	cr_expect_not(is_in_map("/v1/resolve/a"));
-	(void)ask("/v1/resolve/a");
-	cr_expect(is_in_map("/v1/resolve/a"));
-}
-
-Test(api_shared, a_question_with_a_key_that_is_too_long_is_for_the_socket)
-{
-	char target[SHARED_KEY_BYTES + 2];
-	size_t begin_len = strlen("/v1/endpoints/a?x=");
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	open_map();
-	memset(target, 'y', sizeof(target));
-	memcpy(target, "/v1/endpoints/a?x=", begin_len);
-	target[SHARED_KEY_BYTES] = '\0';
-	cr_assert(has_status(ask(target), 200));
-	cr_expect(is_in_map(target));
-	target[SHARED_KEY_BYTES] = 'y';
-	target[SHARED_KEY_BYTES + 1] = '\0';
-	cr_assert(has_status(ask(target), 200));
-	cr_expect_not(is_in_map(target));
-	target[SHARED_KEY_BYTES] = '\0';
-	cr_expect(is_in_map(target) && strchr(value, '['), "no other answer took its place");
-}
-
 Test(api_shared, names_go_in_with_their_type_and_form)
 {
 	memory_put(stage.registry, "/services", "");
@@ -293,16 +230,4 @@ Test(api_shared, names_go_in_with_their_type_and_form)
 	cr_expect(strstr(value, "no record has the name none"), "%s", value);
 	cr_assert(has_status(ask("/v1/names/db.example"), 404));
 	cr_expect_not(is_in_map("/v1/names/db.example"), "an agent may serve that later");
-}
-
-Test(api_shared, a_name_that_is_stale_does_not_go_in)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	(void)get(stage.client, "/v1/names/a.berth", "");
-	open_map();
-	set_state(REGISTRY_AWAY);
-	const char *answer = ask("/v1/names/a.berth");
-	cr_assert(has(answer, "X-Cache: STALE\r\n"), "%s", answer);
-	set_state(REGISTRY_CONNECTED);
-	cr_expect_not(is_in_map("/v1/names/a.berth"));
 }

@@ -1,24 +1,9 @@
 /* Event streams: of a path, of a tree and of the agent itself. */
 
-#include <errno.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
-
 #include "lib/base/array.h"
 #include "tests/unit/agent/api/api_stage.h"
 
 TestSuite(api_stream, .init = open_api, .fini = close_api);
-
-static bool without_random;
-
-ssize_t getrandom(void *out, size_t len, unsigned flags)
-{
-	if (without_random) {
-		errno = ENOSYS;
-		return -1;
-	}
-	return syscall(SYS_getrandom, out, len, flags);
-}
 
 #define NDJSON "Accept: application/x-ndjson\r\n"
 
@@ -84,6 +69,7 @@ Test(api_stream, one_that_begins_stale_says_so)
 	int other = http_stage_connect();
 	const char *text = get(other, "/v1/watch/t?recursive=yes", NDJSON);
 	expect_one(text, "SUBSCRIBED", "\"/t/a\":");
+	cr_expect(has(text, ",\"stale\":true,\"snapshot\":"), "%s", text);
 	expect_one(text, "STALE", "\"sequence\":2");
 	close(other);
 }
@@ -119,30 +105,6 @@ Test(api_stream, a_reader_that_fell_behind_gets_a_snapshot)
 	expect_one(more(stage.client), "UPDATED", "last");
 }
 
-Test(api_stream, each_framing_is_as_its_type_says)
-{
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	static const char *const types[][2] = {
-		{ "application/recordio", "\n{\"type\":\"SUBSCRIBED\"" },
-		{ "application/x-ndjson", "\n{\"type\":\"SUBSCRIBED\"" },
-		{ "text/event-stream", "event: SUBSCRIBED\nid: " },
-	};
-	for (size_t i = 0; i < 3; i++) {
-		char accept[64];
-		char content[64];
-		snprintf(accept, sizeof(accept), "Accept: %s\r\n", types[i][0]);
-		snprintf(content, sizeof(content), "Content-Type: %s\r\n", types[i][0]);
-		int client = http_stage_connect();
-		const char *text = ask_as(client, "HEAD", "/v1/watch/a", accept);
-		cr_expect(has_status(text, 200) && has(text, content), "%s", text);
-		cr_expect_not(has(text, "Content-Length"), "%s", text);
-		text = get(client, "/v1/watch/a", accept);
-		cr_expect(has(text, content) && has(text, types[i][1]), "%s", text);
-		close(client);
-	}
-	cr_expect(has_status(get(stage.client, "/v1/watch/a", "Accept: image/png\r\n"), 406));
-}
-
 Test(api_stream, a_client_gets_the_framing_that_it_takes)
 {
 	static const char *const cases[][2] = { { "", "application/recordio" },
@@ -162,80 +124,6 @@ Test(api_stream, a_client_gets_the_framing_that_it_takes)
 	}
 }
 
-Test(api_stream, a_request_for_a_stream_that_gets_none)
-{
-	static const char *const targets[] = { "/v1/watch/a", "/v1/agent/watch" };
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	for (size_t i = 0; i < 2; i++) {
-		const char *text = get(stage.client, targets[i], "Accept: image/png\r\n");
-		cr_expect(has_status(text, 406) && has(text, "text/event-stream"), "%s", text);
-		text = ask_as(stage.client, "HEAD", targets[i], "");
-		cr_expect(has_status(text, 200), "%s", text);
-		cr_expect(has(text, "Cache-Control: no-store\r\n"), "%s", text);
-		cr_expect(has(text, "Vary: Accept\r\n"), "%s", text);
-		cr_expect_eq(api_watchers(stage.api), 0);
-	}
-}
-
-Test(api_stream, between_heartbeats_there_is_nothing_to_do)
-{
-	begin_tree();
-	cr_expect_geq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S - 1) * 1000);
-	cr_expect_leq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S + 1) * 1000);
-	http_stage_pass(HEARTBEAT_S + 1);
-	cr_expect_geq(timer_left_ms(&stage.api->heartbeat), (HEARTBEAT_S - 2) * 1000);
-	close(stage.client);
-	turn();
-	http_stage_pass(HEARTBEAT_S + 1);
-	cr_expect_not(timer_runs(&stage.api->heartbeat), "there is no stream any more");
-	stage.client = http_stage_connect();
-}
-
-Test(api_stream, a_path_that_cannot_be_read_is_no_stream)
-{
-	memory_set_answering(stage.registry, false);
-	cr_assert_str_eq(get(stage.client, "/v1/watch/a", ""), "");
-	cr_expect_eq(api_watchers(stage.api), 1);
-	http_stage_pass(TIMEOUT_S + 1);
-	const char *text = more(stage.client);
-	cr_expect(has_status(text, 504) && has(text, "not all of this is known"), "%s", text);
-	cr_expect_eq(api_watchers(stage.api), 0);
-}
-
-Test(api_stream, a_client_that_leaves_before_it_begins_is_forgotten)
-{
-	int other = http_stage_connect();
-	memory_set_answering(stage.registry, false);
-	cr_assert_str_eq(get(other, "/v1/watch/a", ""), "");
-	close(other);
-	turn();
-	cr_expect_eq(api_watchers(stage.api), 0);
-	memory_set_answering(stage.registry, true);
-	turn();
-	http_stage_pass(TIMEOUT_S + 1);
-}
-
-Test(api_stream, a_tree_is_asked_for_by_some_words)
-{
-	static const struct {
-		const char *word;
-		bool good, tree;
-	} cases[] = { { "yes", true, true }, { "true", true, true }, { "1", true, true },
-		{ "no", true, false }, { "false", true, false }, { "0", true, false },
-		{ "", true, false }, { "y", false, false }, { "2", false, false },
-		{ "yes-please", false, false } };
-	make_tree();
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char target[100];
-		int client = http_stage_connect();
-		snprintf(target, sizeof(target), "/v1/watch/t?recursive=%s", cases[i].word);
-		const char *text = get(client, target, NDJSON);
-		cr_expect(has_status(text, cases[i].good ? 200 : 400), "%s: %s", target, text);
-		cr_expect_eq(has(text, "\"/t/a\""), cases[i].tree, "%s: %s", target, text);
-		close(client);
-	}
-}
-
 Test(api_stream, events_say_how_long_ago_the_registry_was_heard)
 {
 	begin_tree();
@@ -249,27 +137,6 @@ Test(api_stream, events_say_how_long_ago_the_registry_was_heard)
 	expect_one(text, "HEARTBEAT", "\"heard_ms\":");
 	cr_assert_eq(sscanf(strstr(text, "\"heard_ms\":"), "\"heard_ms\":%d", &heard_ms), 1);
 	cr_expect(heard_ms >= 13000 && heard_ms < 60000, "%d", heard_ms);
-}
-
-Test(api_stream, events_are_counted_by_the_time_that_they_took)
-{
-	begin_tree();
-	int other = http_stage_connect();
-	cr_expect(has(get(other, "/metrics", ""), "\nberth_propagation_seconds_count 0\n"));
-	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
-	turn();
-	memory_put(stage.registry, "/t/b", cache_stage_record("two"));
-	turn();
-	const char *text = get(other, "/metrics", "");
-	cr_expect(has(text, "\nberth_propagation_seconds_count 2\n"), "%s",
-		strstr(text, "berth_propagation"));
-	double sum = -1;
-	const char *line = strstr(text, "\nberth_propagation_seconds_sum ");
-	cr_expect(line && sscanf(line, "\nberth_propagation_seconds_sum %lf", &sum) == 1);
-	cr_expect(sum >= 0 && sum < 60, "%f", sum);
-	set_state(REGISTRY_AWAY);
-	cr_expect(has(get(other, "/metrics", ""), "\nberth_propagation_seconds_count 2\n"));
-	close(other);
 }
 
 Test(api_stream, a_stream_whose_registry_ends_is_broken_off)
@@ -290,39 +157,6 @@ Test(api_stream, a_stream_whose_registry_ends_is_broken_off)
 	turn();
 	cr_expect_eq(api_watchers(stage.api), 0);
 	connect_again();
-}
-
-Test(api_stream, a_bad_path_and_a_bad_parameter_are_refused)
-{
-	char long_path[4000];
-	memset(long_path, 'a', sizeof(long_path));
-	memcpy(long_path, "/v1/watch/", 10);
-	long_path[sizeof(long_path) - 1] = '\0';
-	const char *text = get(stage.client, long_path, "");
-	cr_expect(
-		has_status(text, 400) && has(text, "bytes; at most 1024 are allowed"), "%s", text);
-	cr_expect(has_status(get(stage.client, "/v1/watch/a//b", ""), 400));
-	cr_expect(has_status(get(stage.client, "/v1/watch/a/", ""), 400));
-	text = get(stage.client, "/v1/watch/a?recursive=maybe", "");
-	cr_expect(has_status(text, 400) && has(text, "must be yes or no"), "%s", text);
-}
-
-static void begin_without_random(void)
-{
-	without_random = true;
-	open_api();
-}
-
-TestSuite(api_stream_alike, .init = begin_without_random, .fini = close_api);
-
-Test(api_stream_alike, without_random_numbers_time_tells_two_agents_apart)
-{
-	unsigned long long epoch = 0;
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	const char *text = get(stage.client, "/v1/watch/a", NDJSON);
-	const char *id = strstr(text, "\"stream_id\":\"");
-	cr_assert(id && sscanf(id, "\"stream_id\":\"%llx-", &epoch) == 1, "%s", text);
-	cr_expect_gt(epoch, 1000000000000000, "microseconds since 1970");
 }
 
 /* ---- clients that come again ---- */
@@ -471,57 +305,6 @@ Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 	}
 	text = get(client, "/v1/watch/t", NDJSON "Last-Event-ID: of another server\r\n");
 	expect_one(text, "RESYNC", "\"snapshot\"");
-	close(client);
-}
-
-Test(api_stream, events_that_are_too_much_to_keep_are_a_snapshot)
-{
-	enum { DESCRIPTION_BYTES = 20000 };
-	static char record[DESCRIPTION_BYTES + 200];
-	const char *text;
-	make_tree();
-	begin_and_leave("/v1/watch/t?recursive=yes");
-	for (int i = 0; i < 3; i++) {
-		snprintf(record, sizeof(record),
-			"{\"type\":\"JSONServiceRecord\",\"description\":\"%0*d\",\"external\":[],"
-			"\"internal\":[]}",
-			DESCRIPTION_BYTES, i);
-		memory_put(stage.registry, "/t/a", record);
-		turn();
-	}
-	int client = come_again("recursive=yes", 1, &text);
-	expect_one(text, "RESYNC", "00002\"");
-	close(client);
-	turn();
-	client = come_again("recursive=yes", 3, &text);
-	expect_one(text, "UPDATED", "00002\"");
-	close(client);
-}
-
-Test(api_stream, a_bounded_number_of_streams_waits_for_clients)
-{
-	const char *text;
-	make_tree();
-	begin_and_leave("/v1/watch/t?recursive=yes");
-	for (int i = 0; i < 256; i++) {
-		int client = http_stage_connect();
-		(void)get(client, "/v1/watch/t", NDJSON);
-		close(client);
-		turn();
-	}
-	int client = come_again("recursive=yes", 1, &text);
-	expect_one(text, "RESYNC", "\"snapshot\"");
-	close(client);
-	turn();
-	begin_and_leave("/v1/watch/t?recursive=yes");
-	for (int i = 0; i < 255; i++) {
-		client = http_stage_connect();
-		(void)get(client, "/v1/watch/t", NDJSON);
-		close(client);
-		turn();
-	}
-	client = come_again("recursive=yes", 1, &text);
-	cr_expect_eq(count(text, "RESYNC"), 0, "256 of them have their place: %s", text);
 	close(client);
 }
 
