@@ -1,8 +1,10 @@
-"""`find` over BERTH_RECORDS records (default 50,000) in a ZooKeeper: how long, what it takes of the
-processors, and the longest look-up of another client meanwhile."""
+"""`find` over BERTH_RECORDS records (default 50,000) in a ZooKeeper: how long, next to a bare client
+of ZooKeeper that reads the same nodes; what it takes of the processors; and the longest look-up of
+another client meanwhile."""
 
 import os
 import pathlib
+import statistics
 import tempfile
 import threading
 import time
@@ -41,6 +43,14 @@ class Other:
         self.connection.close()
 
 
+def bare(server):
+    """Seconds of a client of libzookeeper alone, which knows all paths and looks at no record."""
+    answer = server.probe("read", "-", stdin="".join(f"{path(number)}\n"
+        for number in range(RECORDS)))
+    answer.check_returncode()
+    return float(answer.stdout) / 1000
+
+
 def find(agent, pids):
     before = [time.clock_gettime(~pid << 3 | 2) for pid in pids]  # clock_getcpuclockid(3)
     connection = UnixConnection(agent.socket, timeout=600)
@@ -57,6 +67,7 @@ def find(agent, pids):
     print(f"find over {RECORDS} records: {took:.2f} s; processor time of the agent "
         f"{used[0]:.2f} s, its worker {used[1]:.2f} s, the server {used[2]:.2f} s; the longest "
         f"look-up of another client {other.longest * 1000:.0f} ms", flush=True)
+    return took
 
 
 def main():
@@ -68,8 +79,11 @@ def main():
             {"agent": {"log_level": "warn"}})
         try:
             agent.start()
-            for _ in range(ROUNDS):
-                find(agent, (agent.process.pid, agent.worker(), server.process.pid))
+            pids = agent.process.pid, agent.worker(), server.process.pid
+            found, read = zip(*((find(agent, pids), bare(server)) for _ in range(ROUNDS)))
+            ours, theirs = statistics.median(found), statistics.median(read)
+            print(f"medians: find {ours:.2f} s, the same nodes read by a bare client {theirs:.2f} "
+                f"s; ratio {ours / theirs:.2f}")
         finally:
             agent.end()
 

@@ -11,6 +11,8 @@
  *   fill PATH BYTES             creates a node with that many zero bytes
  *   time-deletes PATH COUNT     creates and deletes it; the milliseconds that each delete took
  *   load -                      creates a node for each line "PATH<tab>DATA" of standard input
+ *   read -                      reads a node for each line PATH of standard input, and prints the
+ *                               milliseconds that all of them took together
  *   kill-session ID PASSWORD    ends the session: a second client takes it over and closes it
  *   watch PATH                  until killed, a line for each state: TIME absent, or TIME
  *                               present czxid=0x… version=N
@@ -211,6 +213,35 @@ static int load(zhandle_t *zh)
 	return result(rc ? rc : load_failed);
 }
 
+static void on_read(int rc, const char *data, int len, const struct Stat *stat, const void *context)
+{
+	(void)len;
+	(void)stat;
+	on_loaded(rc, data, context);
+}
+
+static int read_all(zhandle_t *zh)
+{
+	static char line[LONGEST_LINE];
+	int rc = ZOK;
+	struct timespec begin, end;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	while (rc == ZOK && fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		wait_for_loads(LOADS_IN_FLIGHT - 1);
+		pthread_mutex_lock(&mutex);
+		in_flight++;
+		pthread_mutex_unlock(&mutex);
+		rc = zoo_aget(zh, line, 0, on_read, NULL);
+	}
+	wait_for_loads(rc == ZOK ? 0 : 1);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	printf("%.3f\n",
+		(double)(end.tv_sec - begin.tv_sec) * 1e3 +
+			(double)(end.tv_nsec - begin.tv_nsec) / 1e6);
+	return result(rc ? rc : load_failed);
+}
+
 static bool input_ended;
 
 static void *await_end_of_input(void *context)
@@ -312,6 +343,9 @@ static int run(zhandle_t *zh, const char *verb, int count, char **arguments)
 	}
 	if (strcmp(verb, "load") == 0) {
 		return load(zh);
+	}
+	if (strcmp(verb, "read") == 0) {
+		return read_all(zh);
 	}
 	if (strcmp(verb, "delete") == 0) {
 		return result(zoo_delete(zh, path, -1));
