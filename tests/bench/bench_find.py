@@ -1,6 +1,6 @@
-"""`find` over BERTH_RECORDS records (default 50,000) in a ZooKeeper: how long, next to a bare client
-of ZooKeeper that reads the same nodes; what it takes of the processors; and the longest look-up of
-another client meanwhile."""
+"""`find` over BERTH_RECORDS records (default 50,000) in a ZooKeeper: how long, next to a bare
+client of ZooKeeper that reads the same nodes; what it takes of the processors; and the longest
+look-up of another client meanwhile."""
 
 import os
 import pathlib

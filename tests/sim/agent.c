@@ -36,6 +36,7 @@ struct sim_agent {
 	enum phase phase;
 	enum sim_health health;
 	int64_t health_ms; /* since when */
+	struct sim_drain drain;
 	unsigned configuration;
 	int64_t disturbed_ms;
 	int64_t down_ms;  /* since when it is down */
@@ -102,6 +103,7 @@ static void end(struct sim_agent *agent, bool retires)
 {
 	process_destroy(agent->process);
 	agent->process = NULL;
+	sim_drain_doubt(&agent->drain);
 	agent->phase = DOWN;
 	agent->disturbed_ms = sim_now_ms();
 	agent->down_ms = sim_now_ms();
@@ -205,11 +207,22 @@ void sim_agent_lose_state(struct sim_agent *agent)
 		sim_trace("agent %d has lost its state", agent->number);
 		agent->informed = false;
 		remove_files(agent, "state");
+		sim_drain_forget(&agent->drain);
+	}
+}
+
+void sim_agent_drain(struct sim_agent *agent, uint64_t choice)
+{
+	if (agent->phase == RUNNING) {
+		sim_trace("agent %d is told to drain, or no longer", agent->number);
+		sim_drain_order(&agent->drain, agent->client, choice);
+		process_wake(agent->process);
 	}
 }
 
 void sim_agent_fail_allocation(struct sim_agent *agent, uint64_t choice, bool after_read)
 {
+	sim_drain_doubt(&agent->drain);
 	if (agent->process && after_read && !is_contained(agent)) {
 		sim_trace("agent %d will have no memory for what it reads", agent->number);
 		net_fail_allocation(
@@ -386,6 +399,9 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 	if (process_has_acted(agent->process)) {
 		client_receive(agent->client);
 	}
+	if (sim_drain_turn(&agent->drain, agent->client)) {
+		agent->disturbed_ms = sim_now_ms();
+	}
 	client_look(agent->client);
 	if (process_has_ended(agent->process)) {
 		look_at_end(agent);
@@ -437,6 +453,7 @@ struct sim_agent *sim_agent_create(
 	agent->world = world;
 	agent->number = number;
 	agent->phase = DOWN;
+	sim_drain_init(&agent->drain);
 	snprintf(agent->config_path, sizeof(agent->config_path), "%s",
 		sim_agent_file(agent, "berth.ini"));
 	agent->argv[0] = "berthd";
@@ -486,6 +503,17 @@ unsigned sim_agent_configuration(const struct sim_agent *agent)
 enum sim_health sim_agent_health(const struct sim_agent *agent)
 {
 	return agent->health;
+}
+
+bool sim_agent_serves(const struct sim_agent *agent)
+{
+	return agent->phase == RUNNING && agent->health == SIM_WORKS &&
+		agent->drain.state != SIM_DRAINS;
+}
+
+struct sim_drain *sim_agent_drain_of(struct sim_agent *agent)
+{
+	return &agent->drain;
 }
 
 int64_t sim_agent_health_ms(const struct sim_agent *agent)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "tests/sim/client.h"
+#include "tests/sim/drain.h"
 #include "tests/sim/net.h"
 #include "tests/sim/question.h"
 
@@ -46,6 +47,8 @@ void sim_agent_reload_bad(struct sim_agent *agent);
 void sim_agent_lose_state(struct sim_agent *agent);
 /* One of its next allocations fails, or one of the next after data that it reads has come. */
 void sim_agent_fail_allocation(struct sim_agent *agent, uint64_t choice, bool after_read);
+/* An operator drains it for a while, or ends that. */
+void sim_agent_drain(struct sim_agent *agent, uint64_t choice);
 /* The application works, or does not, or hangs. */
 enum sim_health { SIM_WORKS, SIM_FAILS, SIM_HANGS };
 void sim_agent_set_health(struct sim_agent *agent, enum sim_health health);
@@ -64,6 +67,9 @@ int64_t sim_agent_down_ms(const struct sim_agent *agent);
 /* Which of its configurations it has. */
 unsigned sim_agent_configuration(const struct sim_agent *agent);
 enum sim_health sim_agent_health(const struct sim_agent *agent);
+/* It runs, its application works, and nobody drains it. */
+bool sim_agent_serves(const struct sim_agent *agent);
+struct sim_drain *sim_agent_drain_of(struct sim_agent *agent);
 /* Since when the application works, or does not. */
 int64_t sim_agent_health_ms(const struct sim_agent *agent);
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component);

@@ -62,7 +62,7 @@ void bridge_watch_ends(struct stage *stage)
 		if (stage->gone_ms[i] && stage->gone_ms[i] <= sim_now_ms()) {
 			stage->gone_ms[i] = 0;
 			if (holds(stage, i)) {
-				sim_fail("agent %d was killed, and its record stays", i);
+				sim_fail("the record of agent %d, killed or not allowed, stays", i);
 			}
 		}
 	}

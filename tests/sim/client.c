@@ -55,6 +55,8 @@ struct client {
 	int64_t stale_ms; /* since then the stream is stale; 0: it is not */
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
+	struct line order;
+	int order_status; /* as client_order_status() says */
 	struct answers answers;
 	struct reader *reader; /* of the map; or NULL */
 };
@@ -306,7 +308,46 @@ static void take_events(struct client *client, const char *data, size_t len)
 	}
 }
 
-/* ---- both ---- */
+/* ---- orders ---- */
+
+static void end_order(struct client *client, int status)
+{
+	client->order_status = status;
+	hang_up(&client->order);
+}
+
+static void take_order_answer(struct client *client, const char *data, size_t len)
+{
+	struct line *line = &client->order;
+	struct err err = ERR_INIT;
+	size_t used;
+	if (http_reader_feed(&line->reader, data, len, &line->body, &used, &err)) {
+		sim_fail("agent %d: no answer to an order: %s", client->agent, err.msg);
+	} else if (line->reader.state == HTTP_READER_DONE) {
+		end_order(client, line->reader.status);
+	}
+}
+
+bool client_order(struct client *client, const char *request)
+{
+	if (client->order.fd >= 0 || !dial(client, &client->order)) {
+		return false;
+	}
+	client->order_status = 0;
+	if (!send_text(&client->order, request)) {
+		end_order(client, -1);
+	}
+	return true;
+}
+
+int client_order_status(struct client *client)
+{
+	int status = client->order_status;
+	client->order_status = 0;
+	return status;
+}
+
+/* ---- all of them ---- */
 
 /* False when the agent has closed the connection. */
 static bool read_line(struct client *client, struct line *line,
@@ -351,6 +392,9 @@ void client_receive(struct client *client)
 	if (!read_line(client, &client->stream, take_events)) {
 		end_stream(client);
 	}
+	if (!read_line(client, &client->order, take_order_answer)) {
+		end_order(client, -1);
+	}
 }
 
 void client_step(struct client *client, struct process *agent, bool calm)
@@ -378,6 +422,9 @@ void client_disconnect(struct client *client, bool retires)
 	answers_forget(&client->answers);
 	drop_lookups(client);
 	end_stream(client);
+	if (client->order.fd >= 0) {
+		end_order(client, -1);
+	}
 }
 
 int64_t client_due_ms(const struct client *client)
@@ -462,6 +509,7 @@ struct client *client_begin(const struct world *world, int agent, uint64_t seed,
 	client->world = world;
 	client->lookups.fd = -1;
 	client->stream.fd = -1;
+	client->order.fd = -1;
 	answers_init(&client->answers, world, agent);
 	client->address.sun_family = AF_UNIX;
 	snprintf(client->address.sun_path, sizeof(client->address.sun_path), "%s", path);

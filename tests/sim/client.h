@@ -32,6 +32,10 @@ void client_receive(struct client *client);
 void client_hear_write(struct client *client, int fd);
 /* Its reader of the map, if there is one, looks at an answer. */
 void client_look(struct client *client);
+/* Sends a whole request that changes something; false: nobody takes it. One at a time. */
+bool client_order(struct client *client, const char *request);
+/* Once, the status of its answer, or -1 when the agent hung up before; 0: none so far. */
+int client_order_status(struct client *client);
 int64_t client_due_ms(const struct client *client);
 /* True until all its look-ups are answered. */
 bool client_waits(const struct client *client);

@@ -49,6 +49,11 @@ int64_t sim_now_ms(void)
 	return now_ms;
 }
 
+int64_t sim_wall_ms(void)
+{
+	return wall_ms;
+}
+
 void sim_clock_begin(void)
 {
 	now_ms = SIM_HOUR; /* no machine has just started */

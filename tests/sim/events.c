@@ -9,11 +9,13 @@
 #include "tests/sim/sim.h"
 
 enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 720 * SIM_SECOND };
+enum { MOST_BETWEEN_DRAINS_MS = 15 * SIM_MINUTE };
 enum { MOST_BETWEEN_CUTS_MS = 4 * SIM_SECOND };
 /* A pause after which the host's agent has its session yet; by then it has it again. */
 enum { MOST_SOON_MS = 8 * SIM_SECOND, HOST_RECOVERS_MS = 15 * SIM_SECOND };
-/* The record of a container's process that was killed, when nothing else happens. */
-enum { MOST_UNTIL_GONE_MS = 2 * SIM_SECOND };
+/* The record of a container's process that was killed, or that its host no longer allows, when
+ * nothing else happens. */
+enum { MOST_UNTIL_GONE_MS = SIM_SECOND };
 enum { MOST_IN_A_BURST = 6, BURST_STEP_MS = 12 };
 
 static const char *const paths[] = {
@@ -40,6 +42,7 @@ static const struct {
 	[EVENT_LOSE_STATE] = { "lose-state", 0, 0, 0 }, /* between an end and a start */
 	[EVENT_NO_MEMORY] = { "no-memory", 2, 2, 0 },
 	[EVENT_HEALTH] = { "health", 8, 6, 0 },
+	[EVENT_DRAIN] = { "drain", 0, 0, 0 }, /* draw_drains() */
 	[EVENT_CUT] = { "cut", 6, 4, 40 * SIM_SECOND },
 	[EVENT_DROP] = { "drop", 2, 2, 0 },
 	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 3, 0 },
@@ -237,6 +240,21 @@ static void draw(struct events *events, struct sim_random *random, int64_t at_ms
 	}
 }
 
+/* Of a stream of their own: what else happens in a seed does not depend on them. */
+static void draw_drains(struct events *events, uint64_t seed, int64_t length_ms)
+{
+	struct sim_random random;
+	sim_random_init(&random, seed, 6);
+	int64_t at_ms = 0;
+	while ((at_ms += (int64_t)sim_below(&random, MOST_BETWEEN_DRAINS_MS)) < length_ms) {
+		const struct event event = { .at_ms = at_ms,
+			.kind = EVENT_DRAIN,
+			.agent = (int)sim_below(&random, SIM_AGENTS),
+			.choice = sim_below(&random, 1000) };
+		add(events, &event);
+	}
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const struct event *first = a;
@@ -268,6 +286,7 @@ void events_create(struct events *events, uint64_t seed, int64_t length_ms)
 		}
 		at_ms += within_ms;
 	}
+	draw_drains(events, seed, length_ms);
 	qsort(events->items, events->count, sizeof(*events->items), by_time);
 }
 
@@ -387,7 +406,8 @@ static bool spares_record_on_host(const struct event *event, const struct stage 
 	}
 	bool others = event->agent != SIM_HOST && event->agent != number;
 	bool of_process = ends || event->kind == EVENT_START || event->kind == EVENT_LOSE_STATE ||
-		event->kind == EVENT_NO_MEMORY || event->kind == EVENT_HEALTH;
+		event->kind == EVENT_NO_MEMORY || event->kind == EVENT_HEALTH ||
+		event->kind == EVENT_DRAIN;
 	return spares_records(event->kind) || (others && of_process);
 }
 
@@ -414,8 +434,21 @@ static void expect_end(const struct event *event, struct stage *stage)
 	}
 }
 
+/* Its host has a policy from now on that refuses one container. */
+static void expect_refusal(struct stage *stage)
+{
+	const struct sim_agent *host = stage->agents[SIM_HOST];
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		if (sim_agent_is_running(host) &&
+			!configuration_allows(sim_agent_configuration(host), i)) {
+			stage->gone_ms[i] = sim_now_ms() + MOST_UNTIL_GONE_MS;
+		}
+	}
+}
+
 void event_happen(const struct event *event, struct stage *stage)
 {
+	bool was_calm = oracle_is_calm(stage);
 	endanger(event, stage);
 	if (event->kind == EVENT_KILL || event->kind == EVENT_REMOVE_CONTAINER) {
 		expect_end(event, stage);
@@ -439,6 +472,9 @@ void event_happen(const struct event *event, struct stage *stage)
 		break;
 	case EVENT_RELOAD:
 		sim_agent_reload(agent);
+		if (event->agent == SIM_HOST && was_calm) {
+			expect_refusal(stage);
+		}
 		break;
 	case EVENT_RELOAD_BAD:
 		sim_agent_reload_bad(agent);
@@ -451,6 +487,9 @@ void event_happen(const struct event *event, struct stage *stage)
 		break;
 	case EVENT_REMOVE_CONTAINER:
 		sim_agent_remove_container(agent);
+		break;
+	case EVENT_DRAIN:
+		sim_agent_drain(agent, event->choice);
 		break;
 	case EVENT_HEALTH:
 		sim_agent_set_health(agent, (enum sim_health)(event->choice % 3));

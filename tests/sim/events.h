@@ -21,6 +21,7 @@ enum event_kind {
 	EVENT_LOSE_STATE,
 	EVENT_NO_MEMORY,
 	EVENT_HEALTH,
+	EVENT_DRAIN,
 	EVENT_CUT,
 	EVENT_DROP,
 	EVENT_BREAK_AFTER_CHANGE,
@@ -58,7 +59,10 @@ struct stage {
 	int64_t calm_from_ms;    /* when the effects of the last event should begin to settle */
 	bool steady[SIM_AGENTS]; /* a record of its own, which nothing has endangered since */
 	bool held[SIM_AGENTS];   /* by the last look */
-	/* Of a killed agent in a container: when its record has to be gone; 0: no such time. */
+	/*
+	 * Of an agent in a container that was killed, or may no longer have its path: when its
+	 * record has to be gone; 0: no such time.
+	 */
 	int64_t gone_ms[SIM_AGENTS];
 	int64_t host_killed_ms;
 	unsigned looks;           /* of the oracle */

@@ -45,7 +45,7 @@ static int count_members(const struct stage *stage, const char *group, int owner
 static void check_dialects(const struct stage *stage, int number)
 {
 	const struct sim_agent *agent = stage->agents[number];
-	bool up = sim_agent_is_running(agent) && sim_agent_health(agent) == SIM_WORKS;
+	bool up = sim_agent_serves(agent);
 	if (up && !holds_own(stage, number)) {
 		return; /* a conflict */
 	}

@@ -1,6 +1,7 @@
 /*
  * The bridge's looker without a process: it looks at once, in the agent's own, whose file calls are
- * those of the simulation; the answer comes in the loop's next turn. It never hangs.
+ * those of the simulation; the answer comes in the loop's next turn. It never hangs, nor lacks
+ * memory: what the agent lacks then is not its own.
  */
 #include "agent/bridge/looker.h"
 
@@ -10,6 +11,7 @@
 #include "agent/base/timer.h"
 #include "lib/looker/protocol.h"
 #include "looker/looks.h"
+#include "tests/sim/process.h"
 
 struct bridge_looker {
 	struct ev_loop *loop;
@@ -29,11 +31,22 @@ static void move(struct buffer *from, struct buffer *to)
 	buffer_clear(from);
 }
 
+/* Which of the agent's next allocations fails; returns which one would have. */
+static unsigned fail_in(unsigned next)
+{
+	struct memory *memory = process_memory(process_current());
+	unsigned before = memory->fail_in;
+	memory->fail_in = next;
+	return before;
+}
+
 static void start(struct bridge_looker *looker)
 {
 	struct err err = ERR_INIT;
+	unsigned agents = fail_in(0);
 	looker->is_asked = false;
 	looker->looks = looks_open(&looker->answers, looker->directory, &err);
+	fail_in(agents);
 	if (!looker->looks) {
 		timer_start(&looker->turn, 1000);
 	} else if (looks_events_fd(looker->looks) >= 0) {
@@ -65,7 +78,9 @@ static void on_turn(void *context)
 	}
 	move(&looker->asked.out, &looker->asked.in);
 	while (wire_next(&looker->asked, &used, &frame) > 0) {
+		unsigned agents = fail_in(0);
 		(void)looks_answer(looker->looks, &frame);
+		fail_in(agents);
 	}
 	wire_consume(&looker->asked, used);
 	move(&looker->answers.out, &looker->answers.in);
@@ -95,7 +110,9 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 	struct bridge_looker *looker = io->data;
 	(void)loop;
 	(void)events;
+	unsigned agents = fail_in(0);
 	looks_on_events(looker->looks);
+	fail_in(agents);
 	on_turn(looker);
 }
 

@@ -83,11 +83,6 @@ static bool says(int number, const char *path, enum announce_state state)
 	return strcmp(state_of(number, path), announce_state_name(state)) == 0;
 }
 
-static bool wants_record(const struct sim_agent *agent)
-{
-	return sim_agent_is_running(agent) && sim_agent_health(agent) == SIM_WORKS;
-}
-
 /* The policy of its host does not have the agent's own path. */
 static bool is_refused(const struct stage *stage, int number)
 {
@@ -123,7 +118,7 @@ static void check_own(const struct stage *stage, int number)
 	path[strlen(path) - 1] = (char)('0' + number);
 	const struct world_node *node = world_node(stage->world, path);
 	bool refused = is_refused(stage, number);
-	bool wanted = wants_record(agent) && !refused;
+	bool wanted = sim_agent_serves(agent) && !refused;
 	if (node && node->owner == sim_owner_of(number) && wanted) {
 		check_held(stage, number, node);
 	} else if (node && node->owner == sim_owner_of(number)) {
@@ -133,7 +128,7 @@ static void check_own(const struct stage *stage, int number)
 			state_of(number, path));
 	} else if (sim_agent_is_running(agent)) {
 		enum announce_state expected = node && wanted ? ANNOUNCE_CONFLICT
-			: refused && wants_record(agent)      ? ANNOUNCE_FAILED
+			: refused && sim_agent_serves(agent)  ? ANNOUNCE_FAILED
 							      : ANNOUNCE_WITHDRAWN;
 		if (!says(number, path, expected)) {
 			sim_fail("agent %d says %s of %s, not %s", number, state_of(number, path),
@@ -145,7 +140,8 @@ static void check_own(const struct stage *stage, int number)
 /* A record that no policy has is the host's refusal. */
 static void check_forbidden(const struct stage *stage, int number)
 {
-	if (wants_record(stage->agents[number]) && !says(number, SIM_FORBIDDEN, ANNOUNCE_FAILED)) {
+	if (sim_agent_serves(stage->agents[number]) &&
+		!says(number, SIM_FORBIDDEN, ANNOUNCE_FAILED)) {
 		sim_fail("agent %d says %s of %s", number, state_of(number, SIM_FORBIDDEN),
 			SIM_FORBIDDEN);
 	}
@@ -158,13 +154,14 @@ static void check_shared(const struct stage *stage)
 	int wanted = 0;
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		const struct sim_agent *agent = stage->agents[i];
-		wanted += wants_record(agent);
-		if (is_holder(node, i) && wants_record(agent)) {
+		wanted += sim_agent_serves(agent);
+		if (is_holder(node, i) && sim_agent_serves(agent)) {
 			check_held(stage, i, node);
 		} else if (is_holder(node, i)) {
 			sim_fail(
 				"%s belongs to agent %d, whose component is not up", node->path, i);
-		} else if (node && wants_record(agent) && !says(i, node->path, ANNOUNCE_CONFLICT)) {
+		} else if (node && sim_agent_serves(agent) &&
+			!says(i, node->path, ANNOUNCE_CONFLICT)) {
 			sim_fail("%s is another's, and agent %d says %s", node->path, i,
 				state_of(i, node->path));
 		}
@@ -240,6 +237,10 @@ static void watch_record(struct stage *stage, int number)
 		sim_fail("agent %d registers an application that has failed for %lld ms", number,
 			(long long)(sim_now_ms() - sim_agent_health_ms(agent)));
 	}
+	if (appears && sim_agent_drain_of(stage->agents[number])->state == SIM_DRAINS &&
+		sim_now_ms() > sim_agent_drain_of(stage->agents[number])->changed_ms + FAILS_MS) {
+		sim_fail("agent %d registers its component, and drains", number);
+	}
 	if (appears && sim_has_bridge()) {
 		bridge_watch_return(stage, number);
 	}
@@ -309,11 +310,15 @@ static void look(struct stage *stage)
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
 	for (int i = 0; i < sim_agent_count(); i++) {
-		components[i] = sim_agent_ask(
-			stage->agents[i], "/v1/agent", answers_read_components);
-		if (!components[i] && sim_agent_is_running(stage->agents[i])) {
+		json_t *status = sim_agent_ask(stage->agents[i], "/v1/agent", answers_read_json);
+		if (!status && sim_agent_is_running(stage->agents[i])) {
 			sim_fail("agent %d does not say how it is", i);
+		} else if (status) {
+			sim_drain_check(sim_agent_drain_of(stage->agents[i]), i,
+				json_object_get(status, "drain"));
 		}
+		components[i] = json_incref(json_object_get(status, "components"));
+		json_decref(status);
 	}
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		check_own(stage, i);
@@ -321,7 +326,7 @@ static void look(struct stage *stage)
 			check_forbidden(stage, i);
 		}
 		check_stream(stage, i);
-		stage->steady[i] = holds_own(stage, i) && wants_record(stage->agents[i]);
+		stage->steady[i] = holds_own(stage, i) && sim_agent_serves(stage->agents[i]);
 	}
 	check_shared(stage);
 	if (sim_has_bridge()) {

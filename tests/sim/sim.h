@@ -74,6 +74,7 @@ enum { SIM_SECOND = 1000, SIM_MINUTE = 60 * SIM_SECOND, SIM_HOUR = 60 * SIM_MINU
 
 int64_t sim_now_ms(void);
 void sim_clock_begin(void);
+int64_t sim_wall_ms(void);
 /* The monotonic clock steps; it never goes back. */
 void sim_clock_set(int64_t now_ms);
 /* The wall clock jumps. */
