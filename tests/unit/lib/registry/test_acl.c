@@ -8,7 +8,6 @@
 #include "lib/base/array.h"
 #include "lib/registry/acl.h"
 #include "lib/registry/digest.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 static struct registry_options secure_options(void)
@@ -304,98 +303,4 @@ Test(registry_auth_file, holds_less_than_1024_bytes)
 		free(credentials);
 		unlink(file);
 	}
-}
-
-/* ---- without memory ---- */
-
-static bool lists_are_right(const struct registry_acl_policy *policy, int *ret_code)
-{
-	static const struct {
-		const char *path;
-		const char *owner;
-		size_t entries;
-	} nodes[] = {
-		{ "/a", NULL, 6 },
-		{ "/users/joe", NULL, 7 },
-		{ "/users/joe", "ann", 7 },
-		{ "/users/joe", "digest:ann:hash", 7 },
-	};
-	bool right = true;
-	*ret_code = 0;
-	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
-		struct registry_acl *acl = registry_acl_for(policy, nodes[i].path, nodes[i].owner);
-		right = right && (!acl || acl->count == nodes[i].entries);
-		*ret_code = acl ? *ret_code : BERTH_FAILED;
-		registry_acl_free(acl);
-	}
-	return right;
-}
-
-static int make_lists(void *context)
-{
-	struct registry_acl_policy policy = { 0 };
-	struct err err = ERR_INIT;
-	char *warning = NULL;
-	bool right = true;
-	int code = registry_acl_policy_init(&policy, context, &warning, &err);
-	if (!code) {
-		code = registry_acl_add_accessor(&policy, "super", "secret", &err);
-	}
-	if (!code) {
-		right = strcmp(policy.accessors.entries[0].id,
-				"super:lK75jTNcA+U9vtVEw5vB51mj/w4=") == 0 &&
-			lists_are_right(&policy, &code);
-	}
-	free(warning);
-	registry_acl_policy_finish(&policy);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-Test(registry_acl, without_memory_no_list_lacks_an_entry)
-{
-	struct registry_options options = secure_options();
-	failing_check_memory("accounts", make_lists, &options);
-}
-
-static int begin_policy(void *context)
-{
-	struct registry_acl_policy policy = { 0 };
-	struct err err = ERR_INIT;
-	char *warning = NULL;
-	int code = registry_acl_policy_init(&policy, context, &warning, &err);
-	bool right = warning != NULL;
-	free(warning);
-	registry_acl_policy_finish(&policy);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-Test(registry_acl, without_memory_no_warning_is_lost)
-{
-	struct registry_options options = secure_options();
-	options.realm = "";
-	failing_check_memory("no realm", begin_policy, &options);
-	options = (struct registry_options){
-		.auth = "digest", .write_accessors = "sasl:a@b", .realm = ""
-	};
-	failing_check_memory("not secure", begin_policy, &options);
-}
-
-static int read_credentials(void *context)
-{
-	char *credentials = NULL;
-	struct err err = ERR_INIT;
-	int code = registry_auth_file_read(&credentials, context, &err);
-	bool right = credentials && strcmp(credentials, "ann:secret") == 0;
-	free(credentials);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-Test(registry_auth_file, without_memory_says_so)
-{
-	char path[SCRATCH_PATH];
-	int fd = scratch_file(path);
-	cr_assert_eq(write(fd, "ann:secret\n", 11), 11);
-	failing_check_memory("credentials", read_credentials, path);
-	close(fd);
-	unlink(path);
 }

@@ -4,7 +4,6 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,15 +162,6 @@ CONNECTED(a_parent_that_the_registry_refuses_is_named_as_one)
 	answer_clear(&answer);
 }
 
-CONNECTED(a_parent_holds_nothing)
-{
-	struct answer answer = { 0 };
-	client_mknode(registry, "/a/b", true, &answer);
-	cr_assert_eq(client_stat(registry, "/a", &answer), 0);
-	cr_assert_eq(answer.stat.size, 0);
-	answer_clear(&answer);
-}
-
 CONNECTED(a_root_that_cannot_be_made_is_named)
 {
 	struct answer answer = { 0 };
@@ -223,25 +213,6 @@ CONNECTED(an_owner_is_checked_by_the_one_who_knows)
 
 /* ---- numbers ---- */
 
-static void (*completed)(void *core, struct registry_task *task);
-
-static void lose_number(void *core, struct registry_task *task)
-{
-	task->ret_len = task->ret_data ? 9 : 0;
-	completed(core, task);
-}
-
-CONNECTED(a_number_that_the_registry_does_not_tell_is_a_failure)
-{
-	struct answer answer = { 0 };
-	const struct registry_bind bind = { .data = "x", .len = 1, .sequential = true };
-	completed = registry->backend->core.completed;
-	registry->backend->core.completed = lose_number;
-	client_bind(registry, "/member", &bind, &answer);
-	expect(&answer, "Failed", "number of the new node");
-	answer_clear(&answer);
-}
-
 CONNECTED(a_number_is_told_behind_the_longest_path)
 {
 	struct answer answer = { 0 };
@@ -260,97 +231,7 @@ CONNECTED(a_number_is_told_behind_the_longest_path)
 	answer_clear(&answer);
 }
 
-CONNECTED(a_record_may_be_empty)
-{
-	struct answer answer = { 0 };
-	const struct registry_bind bind = { .data = NULL, .len = 0 };
-	cr_assert_eq(client_bind(registry, "/a", &bind, &answer), 0);
-	client_get(registry, "/a", &answer);
-	cr_assert_str_eq(answer.data, "");
-	answer_clear(&answer);
-}
-
 /* ---- without memory ---- */
-
-static struct registry_request *begin_bind(
-	struct registry *registry, const char *path, struct answer *answer)
-{
-	const struct registry_bind bind = { .data = "x", .len = 1, .parents = true };
-	return registry_bind(registry, path, &bind, answer_take, answer);
-}
-
-static struct registry_request *begin_mknode(
-	struct registry *registry, const char *path, struct answer *answer)
-{
-	return registry_mknode(registry, path, "ann", true, answer_take, answer);
-}
-
-/* The last node is never made for another owner than the requested one. */
-static void check_owner(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	(void)err;
-	if (task->operation == REGISTRY_OP_CREATE && strcmp(path_name(task->path), "a") == 0) {
-		cr_assert_not_null(task->home_of);
-		cr_assert_str_eq(task->home_of, "ann");
-	}
-}
 
 typedef struct registry_request *begin(
 	struct registry *registry, const char *path, struct answer *answer);
-
-/* Each allocation of the beginning fails once. */
-static void check_beginning(struct registry *registry, begin *begin_it, const char *name)
-{
-	bool fired = true;
-	struct answer answer = { 0 };
-	for (int i = 1; fired; i++) {
-		char path[100];
-		snprintf(path, sizeof(path), "/%s%d/a", name, i);
-		answer_clear(&answer);
-		failing_arm("alloc", (uint64_t)i, ENOMEM);
-		struct registry_request *request = begin_it(registry, path, &answer);
-		fired = failing_disarm();
-		if (!request) {
-			cr_assert(fired, "allocation %d", i);
-			cr_assert_eq(memory_tasks(registry), 0);
-			cr_assert(list_empty(&registry->requests));
-			continue;
-		}
-		client_wait_calls(&answer, 1);
-		if (answer.err.code) {
-			cr_assert(fired, "%s", answer.err.msg);
-			expect(&answer, "Failed", "no memory to write");
-		}
-	}
-	cr_assert_eq(answer.err.code, 0, "%s", answer.err.msg);
-	answer_clear(&answer);
-}
-
-Test(bind, without_memory_nothing_begins)
-{
-	struct registry *registry = open_with(&(struct registry_options){ .auth = "digest",
-		.secure = true,
-		.system_accounts = "sasl:yarn@",
-		.realm = "EXAMPLE.ORG" });
-	check_beginning(registry, begin_bind, "bind");
-	memory_on_task(registry, check_owner, NULL);
-	check_beginning(registry, begin_mknode, "mknode");
-	client_close(registry);
-}
-
-CONNECTED(without_memory_for_an_access_control_list_nothing_is_written)
-{
-	struct answer answer = { 0 };
-	memory_put(registry, "/old", "old");
-	static const char *const paths[] = { "/old", "/new" };
-	for (size_t i = 0; i < 2; i++) {
-		struct moment moment = { .operation = REGISTRY_OP_STAT, .no_memory = true };
-		put_at(registry, &moment, paths[i], REGISTRY_BIND_OVERWRITE, true, &answer);
-		expect(&answer, "Failed", "no memory to write");
-	}
-	client_get(registry, "/old", &answer);
-	cr_assert_str_eq(answer.data, "old");
-	cr_assert_neq(client_get(registry, "/new", &answer), 0);
-	answer_clear(&answer);
-}

@@ -36,31 +36,6 @@ Test(registry_children, names_that_a_server_repeats_are_told_once)
 	free(children.paths);
 }
 
-/* Each byte of such a name takes three: the texts fill the room that was counted for them. */
-CONNECTED(names_that_are_escaped_as_a_whole_are_told_in_full)
-{
-	struct answer answer = { 0 };
-	memory_put(registry, "/t", "");
-	memory_put(registry, "/t/\xe2\x82\xac\xe2\x82\xac", "");
-	memory_put(registry, "/t/%\"\\ ", "");
-	memory_put(registry, "/t/\x7f\x1f", "");
-	client_list(registry, "/t", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_str_eq(
-		answer_foreign(&answer), "/t/%25%22%5C%20 /t/%7F%1F /t/%E2%82%AC%E2%82%AC");
-	answer_clear(&answer);
-}
-
-CONNECTED(the_first_and_last_printable_characters_are_told_as_they_are)
-{
-	struct answer answer = { 0 };
-	memory_put(registry, "/!~", "");
-	client_list(registry, "/", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_str_eq(answer_foreign(&answer), "/!~");
-	answer_clear(&answer);
-}
-
 CONNECTED(a_list_that_is_read_again_is_unchanged)
 {
 	struct answer list = { 0 };

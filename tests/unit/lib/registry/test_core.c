@@ -221,46 +221,6 @@ Test(registry_core, replacing_loses_to_a_write_between)
 	answer_clear(&answer);
 }
 
-static void make_b(struct registry *registry, const struct registry_task *task)
-{
-	if (strcmp(task->path, "/b") == 0) {
-		memory_put(registry, "/b", "");
-	}
-}
-
-static void count_existing(void *context, int code, double duration_s)
-{
-	(void)duration_s;
-	*(int *)context += code == BERTH_FILE_ALREADY_EXISTS;
-}
-
-Test(registry_core, a_parent_that_exists_already_is_an_answer_like_success)
-{
-	struct answer answer = { 0 };
-	int existing = 0;
-	const struct registry_options options = { .on_answer = count_existing,
-		.context = &existing };
-	struct interference between = {
-		.operation = REGISTRY_OP_CREATE, .left = 2, .interfere = make_b
-	};
-	between.registry = memory_open("core", &options);
-	client_add(between.registry);
-	client_wait_state(between.registry, REGISTRY_CONNECTED);
-	memory_put(between.registry, "/a", "");
-	client_mknode(between.registry, "/a", true, &answer);
-	assert_answer(&answer, "OK");
-	memory_on_task(between.registry, on_task, &between);
-	client_mknode(between.registry, "/b/c", true, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(between.left, 0);
-	cr_assert_eq(existing, 0);
-	client_put(between.registry, "/b/c", "new", REGISTRY_BIND_CREATE, false, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	cr_assert_eq(existing, 1);
-	client_close(between.registry);
-	answer_clear(&answer);
-}
-
 Test(registry_core, endless_deletion_of_parents_ends_and_is_named)
 {
 	struct answer answer = { 0 };
@@ -356,17 +316,4 @@ Test(registry_core, bad_options_are_refused_at_once)
 		cr_assert_neq(err.code, 0);
 		cr_assert_null(registry);
 	}
-}
-
-Test(registry_core, missing_options_are_a_missing_url)
-{
-	struct registry *registry = NULL;
-	struct err err = ERR_INIT;
-	struct err without_url = ERR_INIT;
-	const struct registry_options options = { .url = NULL };
-	cr_assert_neq(registry_open(&registry, NULL, &err), 0);
-	cr_assert_neq(registry_open(&registry, &options, &without_url), 0);
-	cr_expect_str_eq(err.msg, without_url.msg);
-	cr_expect_not_null(strstr(err.msg, "zookeeper://"));
-	cr_assert_null(registry);
 }

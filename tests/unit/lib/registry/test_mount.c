@@ -2,13 +2,11 @@
 #include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/label.h"
-#include "tests/support/failing.h"
 
 #define FROM "/Group"
 #define GROUP "//Group"
@@ -115,29 +113,6 @@ IMPORTING(the_group_is_a_node_without_data)
 	answer_clear(&answer);
 }
 
-Test(registry_mount, a_group_that_cannot_be_listed_without_memory_does_not_count_as_empty)
-{
-	bool next = false;
-	struct answer answer = { 0 };
-	const struct registry_options options = { .on_answer = failing_behind_answer,
-		.context = &next };
-	struct registry *registry = memory_open("core", &options);
-	client_add(registry);
-	client_wait_state(registry, REGISTRY_CONNECTED);
-	memory_put(registry, GROUP, "");
-	memory_put(registry, GROUP "/b", NERVE("1"));
-	import_at(registry, AS);
-	next = true;
-	client_list(registry, AS, &answer);
-	cr_assert(failing_disarm());
-	assert_answer(&answer, "Failed");
-	client_list(registry, AS, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.children_count, 1);
-	client_close(registry);
-	answer_clear(&answer);
-}
-
 /* ---- members ---- */
 
 IMPORTING(a_member_is_one_read)
@@ -198,37 +173,6 @@ IMPORTING(a_member_is_not_read_without_an_answer_about_its_group)
 	answer_clear(&answer);
 }
 
-/* The label of a long name leads back to it through the list of the group's children alone. */
-IMPORTING(a_name_too_long_to_be_sent_is_not_asked_for)
-{
-	struct answer answer = { 0 };
-	size_t tasks = 0;
-	char node[LIMIT_PATH_BYTES + 64] = GROUP "/";
-	char path[LIMIT_PATH_BYTES] = AS "/";
-	memset(node + strlen(node), 'A', LIMIT_PATH_BYTES);
-	dialect_label(path + strlen(path), node + strlen(GROUP "/"));
-	memory_put(registry, node, NERVE("1"));
-	memory_on_task(registry, count_tasks, &tasks);
-	client_resolve(registry, path, &answer);
-	assert_answer(&answer, "InvalidRecord");
-	cr_assert_eq(tasks, 1);
-	answer_clear(&answer);
-}
-
-IMPORTING(a_record_that_stays_unreadable_is_told_anew_when_it_changes)
-{
-	struct answer seen = { 0 };
-	memory_put(registry, GROUP "/b", "{\"host\":7}");
-	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_calls(&seen, 1);
-	assert_answer(&seen, "InvalidRecord");
-	memory_put(registry, GROUP "/b", "[]");
-	client_wait_calls(&seen, 2);
-	assert_answer(&seen, "InvalidRecord");
-	cr_assert(seen.changed);
-	answer_clear(&seen);
-}
-
 /* The longest path that a member can have. */
 Test(registry_mount, a_member_with_the_longest_path_is_watched)
 {
@@ -255,52 +199,7 @@ Test(registry_mount, a_member_with_the_longest_path_is_watched)
 	answer_clear(&seen);
 }
 
-IMPORTING(reads_under_way_are_taken_back)
-{
-	struct answer answers[3] = { 0 };
-	struct answer answer = { 0 };
-	struct registry_request *requests[] = {
-		registry_get(registry, AS "/b", answer_take, &answers[0]),
-		registry_list(registry, AS, answer_take, &answers[1]),
-		registry_list(registry, "/services", answer_take, &answers[2]),
-	};
-	cr_assert_eq(memory_tasks(registry), 3);
-	for (size_t i = 0; i < 3; i++) {
-		registry_cancel(registry, requests[i]);
-	}
-	cr_assert_eq(memory_tasks(registry), 0);
-	registry_get(registry, AS "/b", answer_take, &answers[0]);
-	import_at(registry, "/elsewhere");
-	client_wait_calls(&answers[0], 1);
-	assert_answer(&answers[0], "OK");
-	client_get(registry, AS "/b", &answer);
-	assert_answer(&answer, "PathNotFound");
-	cr_assert_eq(answers[1].calls + answers[2].calls, 0);
-	answer_clear(&answers[0]);
-	answer_clear(&answer);
-}
-
 /* ---- watches ---- */
-
-IMPORTING(the_watch_of_a_member_ends_with_the_last_who_needs_it)
-{
-	struct answer data = { 0 };
-	struct answer list = { 0 };
-	struct registry_watch *data_watch = registry_watch(
-		registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &data);
-	client_wait_calls(&data, 1);
-	cr_assert_eq(memory_armed_watches(registry), 1);
-	struct registry_watch *list_watch = registry_watch(
-		registry, AS "/b", REGISTRY_WATCH_CHILDREN, answer_take, &list);
-	client_wait_calls(&list, 1);
-	cr_assert_eq(memory_armed_watches(registry), 1);
-	registry_unwatch(data_watch);
-	cr_assert_eq(memory_armed_watches(registry), 1);
-	registry_unwatch(list_watch);
-	cr_assert_eq(memory_armed_watches(registry), 0);
-	answer_clear(&data);
-	answer_clear(&list);
-}
 
 IMPORTING(an_import_that_goes_leaves_no_watch)
 {
@@ -320,55 +219,6 @@ IMPORTING(an_import_that_goes_leaves_no_watch)
 	client_wait(is_absent, &data);
 	answer_clear(&data);
 	answer_clear(&list);
-}
-
-Test(registry_mount, a_watch_of_the_foreign_node_itself_outlives_the_import)
-{
-	struct registry *registry = memory_open(
-		"core", &(struct registry_options){ .foreign_paths = true });
-	struct answer member = { 0 };
-	struct answer node = { 0 };
-	client_add(registry);
-	client_wait_state(registry, REGISTRY_CONNECTED);
-	memory_put(registry, GROUP, "");
-	memory_put(registry, GROUP "/b", NERVE("1"));
-	import_at(registry, AS);
-	struct registry_watch *watch = registry_watch(
-		registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
-	registry_watch(registry, GROUP "/b", REGISTRY_WATCH_DATA, answer_take, &node);
-	client_wait_calls(&member, 1);
-	client_wait_calls(&node, 1);
-	registry_unwatch(watch);
-	cr_assert_eq(memory_armed_watches(registry), 1);
-	memory_put(registry, GROUP "/b", NERVE("2"));
-	client_wait_calls(&node, 2);
-	cr_assert_str_eq(node.data, NERVE("2"));
-	client_close(registry);
-	answer_clear(&member);
-	answer_clear(&node);
-}
-
-IMPORTING(a_change_of_another_node_concerns_nobody)
-{
-	struct answer member = { 0 };
-	size_t tasks = 0;
-	static const char *const others[] = { "//G", "//Group/b/below", "//Groups", "//Groups/b" };
-	struct answer seen[4] = { 0 };
-	for (size_t i = 0; i < 4; i++) {
-		registry_watch(registry, others[i], REGISTRY_WATCH_DATA, answer_take, &seen[i]);
-		client_wait_calls(&seen[i], 1);
-	}
-	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
-	client_wait_calls(&member, 1);
-	memory_on_task(registry, count_tasks, &tasks);
-	for (size_t i = 0; i < 4; i++) {
-		memory_put(registry, others[i], "x");
-		client_wait_calls(&seen[i], 2);
-		answer_clear(&seen[i]);
-	}
-	cr_assert_eq(tasks, 4);
-	cr_assert_eq(member.calls, 1);
-	answer_clear(&member);
 }
 
 /* For Mesos all members tell the meaning of a label: a change has each watch read once. */
@@ -398,29 +248,6 @@ IMPORTING(a_change_of_one_that_ranks_is_read_once_by_each)
 }
 
 /* ---- other imports ---- */
-
-IMPORTING(imports_without_memory_stay_as_they_were)
-{
-	const struct registry_import imports[] = {
-		{ DIALECT_NERVE, FROM, AS },
-		{ DIALECT_NERVE, FROM, "/another" },
-	};
-	struct answer answer = { 0 };
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct err err = ERR_INIT;
-		set_imports(registry, imports, 1);
-		failing_arm("alloc", number, ENOMEM);
-		int code = registry_set_imports(registry, imports, 2, &err);
-		failed = failing_disarm();
-		cr_assert(code == 0 || (failed && code == BERTH_FAILED));
-		client_get(registry, AS "/b", &answer);
-		assert_answer(&answer, "OK");
-		client_get(registry, "/another/b", &answer);
-		assert_answer(&answer, code ? "PathNotFound" : "OK");
-	}
-	answer_clear(&answer);
-}
 
 IMPORTING(an_import_that_stays_is_not_touched)
 {

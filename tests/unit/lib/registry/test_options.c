@@ -1,6 +1,5 @@
 /* The options of a registry: what missing ones are, and which one is at fault. */
 #include <criterion/criterion.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
@@ -22,35 +21,6 @@ Test(registry_options, that_are_missing_have_their_documented_values)
 	cr_assert_str_eq(all.system_accounts, "");
 	cr_assert_str_eq(all.write_accessors, "");
 	cr_assert_str_eq(all.realm, "");
-}
-
-Test(registry_options, that_are_given_stay)
-{
-	const struct registry_options given = { .url = "dir:/a",
-		.session_timeout_ms = 1,
-		.request_timeout_ms = 1,
-		.close_timeout_ms = 1,
-		.auth = "digest",
-		.auth_file = "/b",
-		.system_accounts = "sasl:c",
-		.write_accessors = "sasl:d",
-		.realm = "E" };
-	struct registry_options all = registry_options_complete(&given);
-	cr_assert_eq(all.session_timeout_ms, 1);
-	cr_assert_eq(all.request_timeout_ms, 1);
-	cr_assert_eq(all.close_timeout_ms, 1);
-	cr_assert_str_eq(all.url, "dir:/a");
-	cr_assert_str_eq(all.auth, "digest");
-	cr_assert_str_eq(all.auth_file, "/b");
-	cr_assert_str_eq(all.system_accounts, "sasl:c");
-	cr_assert_str_eq(all.write_accessors, "sasl:d");
-	cr_assert_str_eq(all.realm, "E");
-}
-
-Test(registry_options, without_a_method_nobody_is_authenticated)
-{
-	const struct registry_options given = { .auth = "" };
-	cr_assert_str_eq(registry_options_complete(&given).auth, "none");
 }
 
 /* ---- URLs ---- */

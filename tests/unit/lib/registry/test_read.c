@@ -23,20 +23,6 @@ static void on_task(void *context, const struct registry_task *task, struct err 
 	}
 }
 
-CONNECTED(a_confirmation_needs_no_rights_to_the_root)
-{
-	struct backend backend = { REGISTRY_OP_STAT, BERTH_NO_PATH_PERMISSIONS, 0 };
-	struct answer answer = { 0 };
-	memory_on_task(registry, on_task, &backend);
-	client_confirm(registry, &answer);
-	assert_answer(&answer, "OK");
-	backend.code = BERTH_TIMEOUT;
-	client_confirm(registry, &answer);
-	assert_answer(&answer, "Timeout");
-	cr_assert_eq(backend.tasks, 2);
-	answer_clear(&answer);
-}
-
 CONNECTED(a_record_that_cannot_be_read_is_named_by_its_path)
 {
 	struct answer answer = { 0 };
@@ -51,34 +37,7 @@ CONNECTED(a_record_that_cannot_be_read_is_named_by_its_path)
 	answer_clear(&answer);
 }
 
-CONNECTED(a_failed_read_of_a_record_has_the_error_of_the_backend)
-{
-	struct backend backend = { REGISTRY_OP_GET, BERTH_TIMEOUT, 0 };
-	struct answer answer = { 0 };
-	memory_on_task(registry, on_task, &backend);
-	client_resolve(registry, "/a", &answer);
-	assert_answer(&answer, "Timeout");
-	cr_assert_str_eq(answer.err.msg, "/a: not now");
-	answer_clear(&answer);
-}
-
 /* ---- stat ---- */
-
-CONNECTED(a_stat_of_a_node_without_children_is_one_task)
-{
-	struct backend backend = { .code = 0 };
-	struct answer answer = { 0 };
-	memory_put(registry, "/a", "12345");
-	memory_on_task(registry, on_task, &backend);
-	client_stat(registry, "/a", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.stat.size, 5);
-	cr_assert_eq(backend.tasks, 1);
-	client_stat(registry, "/missing", &answer);
-	assert_answer(&answer, "PathNotFound");
-	cr_assert_eq(backend.tasks, 2);
-	answer_clear(&answer);
-}
 
 CONNECTED(a_stat_counts_children_whose_names_are_good)
 {

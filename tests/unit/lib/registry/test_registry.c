@@ -1,5 +1,4 @@
 /* A registry between its user and its backend: what it passes on, either way. */
-#include "lib/base/array.h"
 #include "tests/support/core_stage.h"
 
 #include <stdio.h>
@@ -68,34 +67,6 @@ Test(registry_passing, its_user_is_told_each_state)
 	move_to(registry, REGISTRY_LOST);
 	cr_assert_eq(told.states, 2);
 	cr_assert_eq(told.state, REGISTRY_LOST);
-	client_close(registry);
-}
-
-static void say(const struct registry *registry)
-{
-	const struct registry_core *core = &registry->backend->core;
-	core->log(core->core, REGISTRY_LOG_INFO, "the server speaks");
-	core->attempt(core->core, "refused", 3);
-}
-
-Test(registry_passing, its_user_gets_the_messages_of_the_backend)
-{
-	struct told told = { .lines = 0 };
-	struct registry *registry = open_telling(&told);
-	say(registry);
-	cr_assert_eq(told.lines, 1);
-	cr_assert_str_eq(told.line, "the server speaks");
-	cr_assert_eq(told.attempts, 3);
-	cr_assert_str_eq(told.why, "refused");
-	client_close(registry);
-}
-
-Test(registry_passing, a_user_may_listen_to_nothing)
-{
-	struct registry *registry = open_with((struct registry_options){
-		.auth = "digest", .secure = true, .system_accounts = "sasl:yarn@" });
-	say(registry);
-	client_wait_state(registry, REGISTRY_CONNECTED);
 	client_close(registry);
 }
 
@@ -176,72 +147,7 @@ Test(registry_passing, the_backend_answers_for_its_session)
 	registry_close(registry);
 }
 
-Test(registry_passing, a_backend_without_credentials_needs_none_anew)
-{
-	struct err err = ERR_INIT;
-	struct registry *registry = open_connected();
-	cr_assert_eq(registry_reauthenticate(registry, &err), 0);
-	cr_assert_eq(err.code, 0);
-	client_close(registry);
-}
-
-static int64_t heard_ms(const struct registry_backend *backend)
-{
-	(void)backend;
-	return 77;
-}
-
-Test(registry_passing, a_backend_that_hears_nobody_is_heard_now)
-{
-	struct registry_backend_ops ops;
-	struct registry *registry = open_answering(&ops);
-	ops.heard_ms = NULL;
-	cr_assert_eq(registry_heard_ms(registry, 9000), 9000);
-	ops.heard_ms = heard_ms;
-	cr_assert_eq(registry_heard_ms(registry, 9000), 77);
-	registry_close(registry);
-}
-
-static int refuse_to_open(struct registry_backend **ret_backend, const char *rest,
-	const struct registry_options *options, const struct registry_core *core, struct err *err)
-{
-	(void)ret_backend;
-	(void)options;
-	(void)core;
-	return err_set(err, BERTH_AUTHENTICATION_FAILED, "%s is not for you", rest);
-}
-
-Test(registry_passing, a_backend_that_cannot_be_opened_leaves_nothing)
-{
-	struct registry_backend_ops ops = memory_ops;
-	struct registry *registry = NULL;
-	struct err err = ERR_INIT;
-	const struct registry_options options = { 0 };
-	ops.open = refuse_to_open;
-	cr_assert_eq(registry_open_backend(&registry, &ops, "core", &options, &err),
-		BERTH_AUTHENTICATION_FAILED);
-	cr_assert_str_eq(err.msg, "core is not for you");
-	cr_assert_null(registry);
-	const struct registry_options insecure = { .secure = true, .system_accounts = "yarn" };
-	err_clear(&err);
-	cr_assert_eq(registry_open_backend(&registry, &memory_ops, "core", &insecure, &err),
-		BERTH_FAILED);
-	cr_assert_null(registry);
-}
-
 /* ---- what it knows itself ---- */
-
-Test(registry_passing, every_state_has_its_name)
-{
-	static const char *const names[] = { [REGISTRY_CONNECTING] = "connecting",
-		[REGISTRY_CONNECTED] = "connected",
-		[REGISTRY_AWAY] = "away",
-		[REGISTRY_LOST] = "lost",
-		[REGISTRY_DENIED] = "denied" };
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		cr_assert_str_eq(registry_state_name((enum registry_state)i), names[i]);
-	}
-}
 
 Test(registry_passing, a_write_accessor_needs_a_secure_registry)
 {

@@ -1,17 +1,12 @@
 /* The criteria of searches, and the lists of their matches. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/registry/search.h"
-#include "tests/support/failing.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\"}"
-
-enum { MANY = 100 };
 
 /* ---- criteria ---- */
 
@@ -88,36 +83,6 @@ static void add_found(struct registry_matches *found, const char *path, const ch
 	cr_assert_null(task.ret_data);
 }
 
-Test(registry_search, many_matches_are_kept_and_sorted)
-{
-	struct registry_matches list = { 0 };
-	struct err err = ERR_INIT;
-	char path[32];
-	for (int i = 0; i < MANY; i++) {
-		snprintf(path, sizeof(path), "/n%02d", (i * 37) % MANY);
-		add_found(&list, path, path);
-		cr_assert_eq(registry_matches_add_purged(&list, path, &err), 0);
-	}
-	registry_matches_sort(&list);
-	cr_assert_eq(list.found_count, MANY);
-	cr_assert_eq(list.purged_count, MANY);
-	for (int i = 0; i < MANY; i++) {
-		snprintf(path, sizeof(path), "/n%02d", i);
-		cr_assert_str_eq(list.found[i].path, path);
-		cr_assert_str_eq(list.found[i].data, path);
-		cr_assert_str_eq(list.purged[i], path);
-	}
-	registry_matches_finish(&list);
-}
-
-Test(registry_search, nothing_found_is_sorted_too)
-{
-	struct registry_matches list = { 0 };
-	registry_matches_sort(&list);
-	cr_assert_eq(list.found_count + list.purged_count, 0);
-	registry_matches_finish(&list);
-}
-
 Test(registry_search, more_bytes_than_allowed_are_an_error)
 {
 	struct registry_matches list = { 0 };
@@ -130,36 +95,6 @@ Test(registry_search, more_bytes_than_allowed_are_an_error)
 	cr_assert_eq(
 		registry_matches_add_found(&list, "/c", &task, 10, &err), BERTH_LIMIT_EXCEEDED);
 	free(task.ret_data);
-	registry_matches_finish(&list);
-}
-
-/* Adds many to each list; each allocation fails once, after which the item is added again. */
-Test(registry_search, a_match_without_memory_is_an_error_and_can_be_added_again)
-{
-	struct registry_matches list = { 0 };
-	while (list.found_count < MANY || list.purged_count < MANY) {
-		for (uint64_t number = 1; number <= 3; number++) {
-			struct err err = ERR_INIT;
-			struct registry_task task = task_with("x");
-			size_t before = list.found_count;
-			failing_arm("alloc", number, ENOMEM);
-			int code = registry_matches_add_found(&list, "/f", &task, 0, &err);
-			bool failed = failing_disarm();
-			cr_assert_eq(code, failed ? BERTH_FAILED : 0);
-			cr_assert_eq(list.found_count, before + !failed);
-			free(task.ret_data);
-			before = list.purged_count;
-			failing_arm("alloc", number, ENOMEM);
-			code = registry_matches_add_purged(&list, "/p", &err);
-			failed = failing_disarm();
-			cr_assert_eq(code == 0, !failed);
-			cr_assert_eq(list.purged_count, before + !failed);
-		}
-	}
-	for (size_t i = 0; i < MANY; i++) {
-		cr_assert_str_eq(list.found[i].path, "/f");
-		cr_assert_str_eq(list.purged[i], "/p");
-	}
 	registry_matches_finish(&list);
 }
 

@@ -6,7 +6,6 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/registry/url.h"
-#include "tests/support/failing.h"
 
 static void check_display(const char *text, const char *expected)
 {
@@ -32,17 +31,6 @@ Test(registry_url, servers_ports_and_root)
 	cr_assert_str_eq(url.servers[2].host, "::1");
 	cr_assert_str_eq(url.servers[2].port, "2183");
 	cr_assert_str_eq(url.path, "/a/b");
-}
-
-Test(registry_url, the_root_is_registry_unless_named)
-{
-	struct registry_url url;
-	struct err err = ERR_INIT;
-	cr_assert_eq(registry_url_parse(&url, "zookeeper+tls://h", &err), 0);
-	cr_assert(url.tls);
-	cr_assert_str_eq(url.path, "/registry");
-	cr_assert_eq(registry_url_parse(&url, "zookeeper://h/", &err), 0);
-	cr_assert_str_eq(url.path, "/");
 }
 
 Test(registry_url, the_root_is_any_path_of_zookeeper)
@@ -157,25 +145,6 @@ Test(registry_url, too_many_servers_and_too_long_names_are_refused)
 	cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
 }
 
-static void check_port(const char *text, const char *port)
-{
-	struct registry_url url;
-	struct err err = ERR_INIT;
-	cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
-	cr_assert_str_eq(url.servers[0].port, port);
-}
-
-Test(registry_url, the_first_and_the_last_port_are_allowed)
-{
-	struct registry_url url;
-	struct err err = ERR_INIT;
-	check_port("zookeeper://h:1", "1");
-	check_port("zookeeper://h:65535", "65535");
-	check_port("zookeeper://[::1]:9", "9");
-	cr_assert_neq(registry_url_parse(&url, "zookeeper://h:123456789012345678901", &err), 0);
-	cr_assert(strstr(err.msg, "port \"12345678901234567890\":"), "%s", err.msg);
-}
-
 Test(registry_url, is_shown_in_full_and_without_secrets)
 {
 	check_display("zookeeper://h1,[::1]:99", "zookeeper://h1:2181,[::1]:99/registry");
@@ -186,27 +155,4 @@ Test(registry_url, is_shown_in_full_and_without_secrets)
 	check_display("dir://joe:secret@home/x", "dir://***@home/x");
 	check_display("zookeeper://user:secret@h:1/x", "zookeeper://***@h:1/x");
 	check_display("user:se@cret@h", "***@h");
-}
-
-static int display(void *context)
-{
-	const char *const *pair = context;
-	char *shown = registry_url_display(pair[0]);
-	bool right = shown && strcmp(shown, pair[1]) == 0;
-	int code = shown ? 0 : BERTH_FAILED;
-	free(shown);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-Test(registry_url, without_memory_it_is_not_shown_at_all)
-{
-	static const char *pairs[][2] = {
-		{ "zookeeper://h1,[::1]:99", "zookeeper://h1:2181,[::1]:99/registry" },
-		{ "zookeeper://user:secret@h:1/x", "zookeeper://***@h:1/x" },
-		{ "dir:/a/b", "dir:/a/b" },
-		{ "nonsense", "nonsense" },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
-		failing_check_memory(pairs[i][0], display, pairs[i]);
-	}
 }

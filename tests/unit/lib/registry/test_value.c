@@ -27,22 +27,6 @@ static const struct registry_value *list_value(const char *first, const char *se
 	return registry_value_of_list("/t", &task);
 }
 
-Test(registry_value, holds_data_and_counts_no_children_that_were_not_read)
-{
-	const struct registry_value *value = data_value(0, NULL, "text");
-	struct registry_result result;
-	registry_value_result(value, "/a", &result);
-	cr_assert_eq(result.err.code, 0);
-	cr_assert_str_eq(result.data, "text");
-	cr_assert_eq(result.data_len, 4);
-	cr_assert_eq(result.stat.version, 3);
-	cr_assert_eq(result.children_count, 0);
-	cr_assert_eq(result.foreign_count, 0);
-	cr_assert_eq(result.value, value);
-	cr_assert_geq(value->bytes, sizeof(*value) + 5);
-	registry_value_release(value);
-}
-
 Test(registry_value, holds_a_list_with_the_foreign_children_behind)
 {
 	const struct registry_value *value = list_value("b", "A");
@@ -53,60 +37,6 @@ Test(registry_value, holds_a_list_with_the_foreign_children_behind)
 	cr_assert_eq(result.foreign_count, 1);
 	cr_assert_str_eq(result.foreign[0], "/t/A");
 	registry_value_release(value);
-}
-
-Test(registry_value, an_empty_list_takes_nothing_besides_the_value)
-{
-	const struct registry_value *value = list_value(NULL, NULL);
-	cr_assert_null(value->children);
-	cr_assert_leq(value->bytes, sizeof(*value) + 1);
-	registry_value_release(value);
-}
-
-Test(registry_value, lives_until_the_last_reference_goes)
-{
-	const struct registry_value *value = data_value(0, NULL, "text");
-	cr_assert_eq(registry_value_hold(value), value);
-	registry_value_release(value);
-	cr_assert_str_eq(value->data, "text");
-	registry_value_release(value);
-	cr_assert_null(registry_value_hold(NULL));
-	registry_value_release(NULL);
-}
-
-Test(registry_value, an_absent_node_has_a_reason_with_its_path_and_no_memory_of_its_own)
-{
-	const struct registry_value *value = data_value(BERTH_PATH_NOT_FOUND, "gone", NULL);
-	const struct registry_value *other = list_value(NULL, NULL);
-	struct registry_result result;
-	cr_assert_eq(value, registry_value_hold(value));
-	registry_value_release(value);
-	registry_value_release(value);
-	cr_assert_eq(value->bytes, 0);
-	registry_value_result(value, "/a/b", &result);
-	cr_assert_eq(result.err.code, BERTH_PATH_NOT_FOUND);
-	cr_assert_str_eq(result.err.msg, "/a/b: no such path");
-	cr_assert_not(registry_value_exists(value));
-	cr_assert_not(registry_value_same(value, other));
-	registry_value_release(other);
-}
-
-Test(registry_value, other_errors_keep_their_reason)
-{
-	const struct registry_value *denied = data_value(BERTH_NO_PATH_PERMISSIONS, "denied", NULL);
-	const struct registry_value *invalid = data_value(BERTH_INVALID_RECORD, "odd", "x");
-	struct registry_result result;
-	registry_value_result(denied, "/a", &result);
-	cr_assert_eq(result.err.code, BERTH_NO_PATH_PERMISSIONS);
-	cr_assert_str_eq(result.err.msg, "denied");
-	cr_assert_null(result.data);
-	cr_assert_not(registry_value_exists(denied));
-	registry_value_result(invalid, "/a", &result);
-	cr_assert_str_eq(result.err.msg, "odd");
-	cr_assert_str_eq(result.data, "x");
-	cr_assert(registry_value_exists(invalid));
-	registry_value_release(denied);
-	registry_value_release(invalid);
 }
 
 static bool same_and_free(const struct registry_value *a, const struct registry_value *b)

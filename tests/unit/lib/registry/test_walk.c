@@ -1,15 +1,11 @@
 /* Walks over trees in which others write meanwhile, that lack memory or meet names too long. */
 #include "tests/support/core_stage.h"
 
-#include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/registry/internal.h"
-#include "tests/support/failing.h"
 
 #define RECORD                                                                                     \
 	"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\",\"yarn:persistence\":\"container\"}"
@@ -105,33 +101,6 @@ CONNECTED(a_deletion_below_which_others_write_for_ever_ends_and_is_named)
 	answer_clear(&answer);
 }
 
-/* A child that comes before the deletion of a match, and would go before another look at it. */
-static void come_and_go(void *context, const struct registry_task *task, struct err *err)
-{
-	struct between *between = context;
-	bool has_come = between->times == 0;
-	on_task(context, task, err);
-	if (has_come && task->operation == REGISTRY_OP_CHILDREN) {
-		memory_remove(between->registry, between->puts);
-	}
-}
-
-CONNECTED(a_purge_that_children_end_takes_no_other_look)
-{
-	struct answer answer = { 0 };
-	struct between between = { registry, REGISTRY_OP_DELETE, "/a", 1, "/a/new" };
-	const struct registry_criteria criteria = { .id = "one", .persistence = "container" };
-	memory_put(registry, "/a", RECORD);
-	memory_on_task(registry, come_and_go, &between);
-	client_purge(registry, &criteria, REGISTRY_PURGE_FAIL_ON_CHILDREN, &answer);
-	assert_answer(&answer, "PathIsNotEmptyDirectory");
-	cr_assert_eq(between.times, 0);
-	cr_assert_eq(answer.count, 0);
-	client_get(registry, "/a/new", &answer);
-	assert_answer(&answer, "OK");
-	answer_clear(&answer);
-}
-
 /* ---- failures ---- */
 
 /* The tasks that are under way when a walk ends. */
@@ -162,26 +131,6 @@ CONNECTED(a_name_too_long_to_be_sent_ends_a_deletion_before_it_begins)
 	cr_assert_eq(end.tasks, 0);
 	cr_assert_eq(end.answer.count, 0);
 	assert_children(registry, "/t", "/t/a");
-	answer_clear(&end.answer);
-}
-
-Test(registry_walk, a_list_without_memory_deletes_nothing)
-{
-	bool next = false;
-	const struct registry_options options = { .on_answer = failing_behind_answer,
-		.context = &next };
-	struct end end = { .registry = memory_open("core", &options) };
-	client_add(end.registry);
-	client_wait_state(end.registry, REGISTRY_CONNECTED);
-	memory_put(end.registry, "/t", "");
-	next = true;
-	registry_delete(end.registry, "/t", REGISTRY_DELETE_ALL, NULL, NULL, note_end, &end);
-	client_wait_calls(&end.answer, 1);
-	cr_assert(failing_disarm());
-	assert_answer(&end.answer, "Failed");
-	cr_assert_eq(end.tasks, 0);
-	assert_children(end.registry, "/", "/t");
-	client_close(end.registry);
 	answer_clear(&end.answer);
 }
 
@@ -304,63 +253,5 @@ Test(registry_walk, a_child_is_logged_that_a_search_leaves_out_but_none_that_end
 	assert_answer(&answer, "OK");
 	cr_assert_eq(lines, 1);
 	client_close(registry);
-	answer_clear(&answer);
-}
-
-/* ---- progress and memory ---- */
-
-enum { FEW = 20, MANY = 3000, NODE_BYTES = 200 };
-
-static void put_many(struct registry *registry, int count)
-{
-	char path[64];
-	memory_put(registry, "/t", "");
-	for (int i = 0; i < count; i++) {
-		snprintf(path, sizeof(path), "/t/n%d", i);
-		memory_put(registry, path, "");
-	}
-}
-
-static void never_progress(void *context, size_t visited, size_t matches)
-{
-	(void)context;
-	cr_assert(false, "visited %zu, matches %zu", visited, matches);
-}
-
-CONNECTED(a_deletion_of_a_few_nodes_tells_no_progress)
-{
-	struct answer answer = { 0 };
-	put_many(registry, FEW);
-	registry_delete(
-		registry, "/t", REGISTRY_DELETE_TREE, NULL, never_progress, answer_take, &answer);
-	client_wait_calls(&answer, 1);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.count, FEW + 1);
-	answer_clear(&answer);
-}
-
-static void note_bytes(void *context, size_t visited, size_t matches)
-{
-	struct answer *answer = context;
-	(void)visited;
-	(void)matches;
-	size_t bytes = mallinfo2().uordblks;
-	answer->count = bytes > answer->count ? bytes : answer->count;
-}
-
-/* Of the nodes of a large tree, those under way are in memory, and the list of their paths. */
-CONNECTED(a_walk_forgets_the_nodes_that_it_has_left)
-{
-	struct answer answer = { 0 };
-	const struct registry_criteria criteria = { .id = "x" };
-	put_many(registry, MANY);
-	size_t before = mallinfo2().uordblks;
-	registry_find(registry, &criteria, note_bytes, answer_take, &answer);
-	while (answer.calls == 0) {
-		size_t most = answer.count;
-		registry_dispatch(registry, clock_monotonic_ms());
-		cr_assert_leq(most, before + (size_t)MANY * NODE_BYTES);
-	}
-	assert_answer(&answer, "OK");
 	answer_clear(&answer);
 }

@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 
-#include "lib/base/array.h"
 #include "lib/registry/window.h"
 
 enum { START_MS = 1000000 };
@@ -43,33 +42,4 @@ Test(registry_window, is_no_longer_than_half_of_a_session)
 	cr_assert_eq(window.length_ms, 15000);
 	registry_window_open(&window, 100000, START_MS, 0);
 	cr_assert_eq(window.length_ms, 15000, "a registry without sessions");
-}
-
-Test(registry_window, the_next_one_is_due_at_the_next_tick)
-{
-	struct registry_window window;
-	registry_window_open(&window, 5000, START_MS, 10000);
-	cr_assert_eq(window.length_ms, 5000);
-	static const struct {
-		size_t begun;
-		int64_t after_ms;
-	} cases[] = { { 0, 10 }, { 1, 10 }, { 8, 10 }, { 9, 10 }, { 10, 20 }, { 19, 20 },
-		{ 4999, 5000 } };
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		window.begun = cases[i].begun;
-		cr_assert_eq(registry_window_next_ms(&window), START_MS + cases[i].after_ms,
-			"after %zu", cases[i].begun);
-	}
-	registry_window_open(&window, 2, START_MS, 10000);
-	window.begun = 1;
-	cr_assert_eq(registry_window_next_ms(&window), START_MS + 30, "half of 40 ms have passed");
-}
-
-Test(registry_window, is_short_for_the_shortest_session)
-{
-	struct registry_window window;
-	registry_window_open(&window, 100, START_MS, 2);
-	cr_assert_eq(window.length_ms, 1);
-	cr_assert_eq(registry_window_due(&window, START_MS), 1);
-	cr_assert_eq(registry_window_due(&window, START_MS + 1), 100);
 }

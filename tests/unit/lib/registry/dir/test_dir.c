@@ -17,8 +17,6 @@
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
 
-enum { NEVER_MS = 1 << 30 };
-
 static char root[512];
 static struct registry_backend *backend;
 static int64_t now_ms;
@@ -166,32 +164,6 @@ static int lock_tree(void)
 	int fd = open(on_disk("/_tmp"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cr_assert_eq(flock(fd, LOCK_EX), 0);
 	return fd;
-}
-
-Test(dir_backend, a_session_is_named_for_its_process)
-{
-	char name[32];
-	snprintf(name, sizeof(name), "pid %ld", (long)getpid());
-	cr_assert_str_eq(registry_dir_ops.session_name(backend), name);
-	cr_assert_eq(registry_dir_ops.session_timeout_ms(backend), 0, "its nodes go at once");
-}
-
-Test(dir_backend, nothing_is_due_at_rest)
-{
-	cr_assert_eq(core.state, REGISTRY_CONNECTED);
-	cr_assert_eq(core.states, 1);
-	cr_assert_gt(deadline(), now_ms + NEVER_MS);
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
-	cr_assert_gt(deadline(), now_ms + NEVER_MS);
-	struct registry_task task = task_of(REGISTRY_OP_GET, "/a");
-	submit(&task);
-	cr_assert_eq(deadline(), 0, "a task is to be done at once");
-	dispatch();
-	cr_assert_gt(deadline(), now_ms + NEVER_MS);
-	dir_task_finish(&task);
-	close_it();
-	cr_assert_eq(open_at(root, NULL), 0);
-	cr_assert_leq(deadline(), now_ms, "the first state is to be told at once");
 }
 
 static void expect_wait(int64_t wait_ms)
@@ -344,29 +316,6 @@ Test(dir_backend, a_later_write_does_not_overtake_one_that_waits_for_the_lock)
 	dir_task_finish(&read);
 }
 
-/* A foreign path begins at the root, too. */
-Test(dir_backend, a_path_with_two_slashes_is_the_same_with_one)
-{
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "//a", false), 0);
-	cr_assert(is_on_disk("/a"));
-	cr_assert_eq(run(REGISTRY_OP_GET, "/a", false), 0);
-	cr_assert_eq(run(REGISTRY_OP_GET, "//a", false), 0);
-	for (int removed = 0; removed < 2; removed++) {
-		struct registry_task task = task_of(REGISTRY_OP_GET, "//a");
-		task.watch = true;
-		submit(&task);
-		dispatch();
-		dir_task_finish(&task);
-		core.notified = 0;
-		if (removed) {
-			registry_dir_ops.unwatch(backend, "//a", REGISTRY_WATCH_DATA);
-		}
-		cr_assert_eq(run(REGISTRY_OP_SET, "/a", false), 0);
-		dispatch();
-		cr_assert_eq(core.notified, !removed);
-	}
-}
-
 /* ---- the root ---- */
 
 Test(dir_backend, a_root_says_why_it_can_be_used_or_cannot)
@@ -384,14 +333,6 @@ Test(dir_backend, a_root_says_why_it_can_be_used_or_cannot)
 	cr_expect_eq(core.state, REGISTRY_AWAY);
 	snprintf(expected, sizeof(expected), "cannot use %s/file: Not a directory", root);
 	cr_expect_str_eq(core.why, expected);
-}
-
-Test(dir_backend, a_root_may_be_at_the_top_of_the_file_system)
-{
-	close_it();
-	cr_assert_eq(open_at("/nothing-has-this-name-here", NULL), 0);
-	dispatch();
-	cr_expect_eq(core.state, REGISTRY_CONNECTED, "%s", core.why);
 }
 
 Test(dir_backend, only_a_new_node_at_the_top_makes_the_root)
@@ -448,54 +389,7 @@ Test(dir_backend, leftovers_of_a_crash_in_another_root_are_swept)
 	cr_expect_not(is_on_disk("/_tmp/1-1"));
 }
 
-/* A program that closes its standard input gets its number for other files. */
-Test(dir_backend, a_root_with_the_descriptor_0_is_one_like_others)
-{
-	close(0);
-	swap_root(0755);
-	dispatch();
-	cr_assert_geq(fcntl(0, F_GETFD), 0, "the root");
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "/e", true), 0);
-	cr_assert_eq(watch("/a"), 0);
-	core.notified = 0;
-	dispatch();
-	dispatch();
-	cr_expect_eq(core.notified, 0, "it is the same root");
-	close_it();
-	cr_expect_lt(fcntl(0, F_GETFD), 0);
-	cr_expect(is_on_disk("/a"));
-	cr_expect_not(is_on_disk("/e"));
-}
-
 /* ---- descriptors of others ---- */
-
-Test(dir_backend, a_life_closes_no_descriptor_of_others)
-{
-	if (fcntl(0, F_GETFD) < 0) {
-		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-	}
-	close_it();
-	cr_assert_geq(fcntl(0, F_GETFD), 0);
-	cr_assert_eq(open_at(root, NULL), 0);
-	dispatch();
-	cr_assert_geq(fcntl(0, F_GETFD), 0);
-	json_decref(registry_dir_ops.detach(backend));
-	cr_assert_geq(fcntl(0, F_GETFD), 0);
-	backend = NULL;
-}
-
-Test(dir_backend, without_a_descriptor_that_wakes_the_loop_there_is_no_registry)
-{
-	close_it();
-	int descriptors = descriptors_count();
-	failing_arm("epoll", 1, EMFILE);
-	int code = open_at(root, NULL);
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_null(backend);
-	cr_assert_eq(descriptors_count(), descriptors);
-}
 
 Test(dir_backend, another_directory_in_the_place_of_the_root_is_another_registry)
 {
@@ -704,33 +598,4 @@ Test(dir_backend, access_control_lists_are_refused)
 	cr_assert_null(option);
 	cr_assert_eq(registry_dir_ops.check(&secure, &option, &err), BERTH_FAILED);
 	cr_assert_str_eq(option, "secure");
-}
-
-/* ---- Calls that fail ---- */
-
-/* From opening to closing, with an ephemeral node, a persistent node and a watch. */
-static int live(void *context)
-{
-	(void)context;
-	int code = open_at(root, NULL);
-	if (code) {
-		return code;
-	}
-	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/e");
-	task.ephemeral = true;
-	submit(&task);
-	dispatch();
-	code = core.count == 1 ? task.ret_err.code : FAILING_WRONG;
-	close_it();
-	return code;
-}
-
-Test(dir_backend, a_life_in_which_a_call_fails_leaves_nothing_behind)
-{
-	close_it();
-	failing_check_memory("a life", live, NULL);
-	failing_check("a life", "inotify", EMFILE, live, NULL);
-	failing_check("a life", "open", EMFILE, live, NULL);
-	failing_check("a life", "stat", EIO, live, NULL);
-	failing_check("a life", "lock", EIO, live, NULL);
 }

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/registry/dir/node.h"
 #include "tests/failures/points.h"
@@ -116,29 +115,6 @@ Test(dir_node, each_kind_is_told_from_the_others)
 	cr_assert_eq(kind_of("/a/alive"), DIR_DEAD);
 }
 
-Test(dir_node, a_registry_without_root_has_no_nodes)
-{
-	struct dir_node node = { .fd = 7 };
-	cr_assert_eq(dir_node_open(&node, -1, "/", 1, &err), 0);
-	cr_assert_eq(node.kind, DIR_ABSENT);
-	cr_assert_eq(node.fd, -1);
-}
-
-Test(dir_node, a_path_is_read_to_its_given_length)
-{
-	struct dir_node node;
-	make_folder("/a");
-	make_folder("/a/b");
-	ino_t inode = 0;
-	cr_assert_eq(dir_node_open(&node, root_fd, "/a/b", 2, &err), 0);
-	inode = node.inode;
-	cr_assert_eq(node.kind, DIR_PERSISTENT);
-	dir_node_close(&node);
-	cr_assert_eq(open_node(&node, "/a"), 0);
-	cr_assert_eq(node.inode, inode);
-	dir_node_close(&node);
-}
-
 /* An element has room for the longest name of a directory, a path for LIMIT_PATH_BYTES. */
 Test(dir_node, a_path_that_is_too_long_names_nothing)
 {
@@ -169,44 +145,6 @@ Test(dir_node, a_path_that_is_too_long_names_nothing)
 	cr_assert_eq(open_node(&node, path), BERTH_INVALID_PATHNAME);
 }
 
-/* A program that was started without standard input gets its number for other files. */
-Test(dir_node, the_descriptor_with_number_0_is_one_like_others)
-{
-	static const char *const paths[] = { "/", "/a", "/a/b", "/a/b/c", "/a/b/c/d" };
-	struct dir_children children;
-	struct dir_node node;
-	for (size_t i = 1; i < ARRAY_LEN(paths); i++) {
-		make_folder(paths[i]);
-	}
-	close(0);
-	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-		cr_assert_eq(kind_of(paths[i]), DIR_PERSISTENT, "%s", paths[i]);
-		cr_assert_lt(fcntl(0, F_GETFD), 0, "%s: it is closed again", paths[i]);
-	}
-	cr_assert_eq(dir_node_open(&node, root_fd, "/a", 2, &err), 0);
-	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
-	cr_assert_eq(children.live, 1);
-	dir_children_free(&children);
-	make_file("/a/_record", "record", 6);
-	char *data = NULL;
-	size_t len = 0;
-	struct registry_stat stat;
-	cr_assert_lt(fcntl(0, F_GETFD), 0);
-	cr_assert_eq(dir_node_read(&node, "/a", &data, &len, &stat, &err), 0);
-	cr_assert_str_eq(data, "record");
-	free(data);
-	cr_assert_lt(fcntl(0, F_GETFD), 0);
-	dir_node_close(&node);
-	int kept = open("/dev/null", O_PATH | O_CLOEXEC);
-	cr_assert_eq(kept, 0);
-	cr_assert_eq(open_node(&node, "/a"), 0);
-	close(kept);
-	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
-	cr_assert_eq(children.live, 1);
-	dir_children_free(&children);
-	dir_node_close(&node);
-}
-
 Test(dir_node, a_node_is_current_until_another_has_its_place)
 {
 	struct dir_node node;
@@ -225,24 +163,6 @@ static void set_time(const char *path, int64_t seconds, long nanoseconds)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 		{ .tv_sec = seconds, .tv_nsec = nanoseconds } };
 	cr_assert_eq(utimensat(root_fd, path + 1, times, 0), 0);
-}
-
-Test(dir_node, the_version_is_the_time_of_change_in_nanoseconds)
-{
-	make_folder("/a");
-	struct registry_stat stat = stat_of("/a");
-	cr_assert_eq(stat.version, 0);
-	cr_assert_eq(stat.size, 0);
-	cr_assert_eq(stat.modified_ms, stat.created_ms);
-	make_file("/a/_record", "four", 4);
-	set_time("/a/_record", 2000000000, 999999999);
-	stat = stat_of("/a");
-	cr_assert_eq(stat.version, INT64_C(2000000000999999999));
-	cr_assert_eq(stat.modified_ms, INT64_C(2000000000999));
-	cr_assert_eq(stat.size, 4);
-	cr_assert_lt(stat.created_ms, stat.modified_ms);
-	set_time("/a/_record", 2000000000, 999000000);
-	cr_assert_eq(stat_of("/a").modified_ms, INT64_C(2000000000999));
 }
 
 Test(dir_node, a_node_with_the_inode_number_of_another_time_has_another_identity)
@@ -430,117 +350,6 @@ Test(dir_node, children_and_other_files_are_told_apart)
 	close(owner_fd);
 }
 
-Test(dir_node, the_root_also_holds_work_directories)
-{
-	struct dir_children children;
-	struct dir_node node;
-	make_folder("/_tmp");
-	make_folder("/_tmp-1000-1");
-	make_folder("/_other");
-	make_folder("/a");
-	make_folder("/a/_tmp");
-	cr_assert_eq(open_node(&node, "/"), 0);
-	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
-	cr_assert_eq(children.count, 1);
-	cr_assert_str_eq(children.entries[0].name, "a");
-	cr_assert_eq(children.entries[0].kind, DIR_PERSISTENT);
-	cr_assert_eq(children.foreign_count, 1);
-	cr_assert_str_eq(children.foreign[0], "_other");
-	dir_children_free(&children);
-	dir_node_close(&node);
-	cr_assert_eq(open_node(&node, "/a"), 0);
-	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
-	cr_assert_eq(children.foreign_count, 1);
-	dir_children_free(&children);
-	dir_node_close(&node);
-}
-
-enum { MANY = 33 };
-
-Test(dir_node, many_children_and_many_other_files_are_all_listed)
-{
-	struct dir_children children;
-	struct dir_node node;
-	bool seen[2][MANY] = { 0 };
-	char name[16];
-	for (int i = 0; i < MANY; i++) {
-		snprintf(name, sizeof(name), "/c%d", i);
-		make_folder(name);
-		snprintf(name, sizeof(name), "/F%d", i);
-		make_file(name, "", 0);
-	}
-	cr_assert_eq(open_node(&node, "/"), 0);
-	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
-	cr_assert_eq(children.count, MANY);
-	cr_assert_eq(children.live, MANY);
-	cr_assert_eq(children.foreign_count, MANY);
-	for (size_t i = 0; i < MANY; i++) {
-		seen[0][atoi(children.entries[i].name + 1)] = true;
-		seen[1][atoi(children.foreign[i] + 1)] = true;
-	}
-	for (size_t i = 0; i < MANY; i++) {
-		cr_assert(seen[0][i] && seen[1][i]);
-	}
-	dir_children_free(&children);
-	dir_node_close(&node);
-}
-
-Test(dir_node, a_living_child_with_the_longest_name_is_listed_as_one)
-{
-	char path[DIR_NAME_BYTES + 32] = "/";
-	struct dir_children children;
-	struct dir_node node;
-	memset(path + 1, 'A', DIR_NAME_BYTES);
-	path[1 + DIR_NAME_BYTES] = '\0';
-	make_folder(path);
-	strcpy(path + 1 + DIR_NAME_BYTES, "/_foreign");
-	make_file(path, "", 0);
-	strcpy(path + 1 + DIR_NAME_BYTES, "/_owner");
-	int owner_fd = make_owner(path);
-	cr_assert_eq(open_node(&node, "/"), 0);
-	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
-	cr_assert_eq(children.count, 1);
-	cr_assert_eq(children.entries[0].kind, DIR_EPHEMERAL);
-	dir_children_free(&children);
-	dir_node_close(&node);
-	close(owner_fd);
-}
-
-Test(dir_node, an_owners_file_that_nobody_can_lock_is_of_a_dead_node)
-{
-	make_folder("/a");
-	cr_assert_eq(symlinkat("elsewhere", root_fd, "a/_owner"), 0);
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-	cr_assert_eq(unlinkat(root_fd, "a/_owner", 0), 0);
-	cr_assert_eq(mkfifoat(root_fd, "a/_owner", 0644), 0);
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-}
-
-/* The code of opening the node while a call fails. */
-static int open_while(const char *path, const char *kind, uint64_t number, int error)
-{
-	struct dir_node node;
-	failing_arm(kind, number, error);
-	int code = open_node(&node, path);
-	cr_assert(failing_disarm(), "%s", kind);
-	dir_node_close(&node);
-	return code;
-}
-
-Test(dir_node, a_node_that_cannot_be_looked_at_is_an_error)
-{
-	make_folder("/a");
-	int descriptors = descriptors_count();
-	cr_expect_eq(open_while("/", "open", 1, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(open_while("/", "stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(open_while("/a", "stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
-	for (uint64_t number = 1; number <= 3; number++) {
-		cr_expect_eq(open_while("/a", "open", number, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
-		cr_expect_eq(open_while("/a", "open", number, EACCES), BERTH_NO_PATH_PERMISSIONS);
-	}
-	cr_expect_eq(descriptors_count(), descriptors);
-}
-
 /* A user who may not open a child sees that it is there. */
 Test(dir_node, a_child_that_may_not_be_opened_is_listed)
 {
@@ -559,164 +368,4 @@ Test(dir_node, a_child_that_may_not_be_opened_is_listed)
 	dir_children_free(&children);
 	dir_node_close(&node);
 	close(owner_fd);
-}
-
-/* The record of /a while a call fails; the code. */
-static int read_while(const char *kind, uint64_t number, int error)
-{
-	struct registry_stat stat = { 0 };
-	struct dir_node node;
-	char *data = NULL;
-	size_t len = 0;
-	cr_assert_eq(open_node(&node, "/a"), 0);
-	failing_arm(kind, number, error);
-	int code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
-	cr_assert(failing_disarm(), "%s", kind);
-	dir_node_close(&node);
-	cr_assert_eq(code == 0, data != NULL);
-	cr_assert(code || (len == 6 && strcmp(data, "record") == 0));
-	free(data);
-	return code;
-}
-
-Test(dir_node, a_record_that_cannot_be_read_is_an_error_and_an_interruption_is_none)
-{
-	struct registry_stat stat = { 0 };
-	struct dir_node node;
-	char *data = NULL;
-	size_t len = 0;
-	make_folder("/a");
-	cr_assert_eq(open_node(&node, "/a"), 0);
-	failing_arm("alloc", 1, ENOMEM);
-	int code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
-	bool fired = failing_disarm(); /* not with a sanitizer's strdup() */
-	cr_expect_eq(code, fired ? BERTH_REGISTRY_UNAVAILABLE : 0);
-	dir_node_close(&node);
-	free(data);
-	make_file("/a/_record", "record", 6);
-	cr_expect_eq(read_while("read", 1, EINTR), 0);
-	cr_expect_eq(read_while("read", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(read_while("stat", 1, EIO), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(read_while("open", 1, EMFILE), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(read_while("open", 1, ENXIO), BERTH_INVALID_RECORD);
-}
-
-Test(dir_node, errors_of_the_system_have_a_code)
-{
-	static const int refused[] = { EACCES, EPERM, EROFS };
-	static const int away[] = { ENOSPC, EDQUOT, EIO, ESTALE, EMFILE, ENFILE, ENOMEM };
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
-		err_clear(&err);
-		cr_assert_eq(dir_errno(&err, refused[i], "do", "/a"), BERTH_NO_PATH_PERMISSIONS);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(away); i++) {
-		err_clear(&err);
-		cr_assert_eq(dir_errno(&err, away[i], "do", "/a"), BERTH_REGISTRY_UNAVAILABLE);
-	}
-	err_clear(&err);
-	cr_assert_eq(dir_errno(&err, EINVAL, "do", "/a"), BERTH_FAILED);
-	cr_assert_str_eq(err.msg, "cannot do /a: Invalid argument");
-}
-
-/* ---- Calls that fail ---- */
-
-static int read_stat(struct dir_node *node)
-{
-	struct registry_stat stat;
-	int code = dir_node_stat(node, "/a", &stat, &err);
-	return code == 0 && (stat.size != 6 || stat.version <= 0) ? FAILING_WRONG : code;
-}
-
-static int read_data(struct dir_node *node)
-{
-	struct registry_stat stat;
-	char *data = NULL;
-	size_t len = 0;
-	int code = dir_node_read(node, "/a", &data, &len, &stat, &err);
-	if (code == 0 && (len != 6 || strcmp(data, "record") != 0 || stat.size != 6)) {
-		code = FAILING_WRONG;
-	}
-	free(data);
-	return code;
-}
-
-static int read_children(struct dir_node *node)
-{
-	struct dir_children children = { 0 };
-	int code = dir_node_children(node, "/a", &children, &err);
-	if (code == 0 &&
-		(children.count != 2 || children.live != 1 || children.foreign_count != 2)) {
-		code = FAILING_WRONG;
-	}
-	dir_children_free(&children);
-	return code;
-}
-
-/* All that a reader does with /a and with the living node below it. */
-static int read_all_of_it(void *context)
-{
-	struct dir_node node;
-	(void)context;
-	int code = open_node(&node, "/a");
-	if (code == 0 && node.kind != DIR_PERSISTENT) {
-		code = FAILING_WRONG;
-	}
-	code = code ? code : read_stat(&node);
-	code = code ? code : read_data(&node);
-	code = code ? code : read_children(&node);
-	dir_node_close(&node);
-	if (code) {
-		return code;
-	}
-	code = open_node(&node, "/a/alive");
-	if (code == 0 && node.kind != DIR_EPHEMERAL) {
-		code = FAILING_WRONG;
-	}
-	dir_node_close(&node);
-	return code;
-}
-
-Test(dir_node, a_call_that_fails_makes_no_node_dead_absent_or_smaller)
-{
-	int owner_fd = make_tree();
-	failing_check_memory("a reader", read_all_of_it, NULL);
-	failing_check("a reader", "open", EMFILE, read_all_of_it, NULL);
-	failing_check("a reader", "stat", EIO, read_all_of_it, NULL);
-	failing_check("a reader", "read", EIO, read_all_of_it, NULL);
-	failing_check("a reader", "readdir", EIO, read_all_of_it, NULL);
-	close(owner_fd);
-}
-
-/* The record of /a is too large, and has the marker at the end of a block. */
-static int read_too_large(void *context)
-{
-	struct registry_stat stat = { 0 };
-	struct dir_node node;
-	char *data = NULL;
-	size_t len = 0;
-	(void)context;
-	int code = open_node(&node, "/a");
-	if (code == 0) {
-		code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
-		code = code == 0 ? FAILING_WRONG : code == BERTH_INVALID_RECORD ? 0 : code;
-	}
-	dir_node_close(&node);
-	free(data);
-	return code;
-}
-
-Test(dir_node, a_read_that_fails_or_is_short_does_not_turn_a_record_into_none)
-{
-	bool fired = true;
-	make_folder("/a");
-	cr_assert_eq(code_with_marker_at(16 * 1024 - 3), BERTH_INVALID_RECORD);
-	failing_check("a large record", "read", EIO, read_too_large, NULL);
-	failing_check("a large record", "read", EINTR, read_too_large, NULL);
-	failing_check("a large record", "open", EMFILE, read_too_large, NULL);
-	for (int number = 1; fired; number++) {
-		failing_arm("read", (uint64_t)number, POINTS_SHORT);
-		int code = read_too_large(NULL);
-		fired = failing_disarm();
-		cr_assert_eq(code, 0, "%d: %s", number, err.msg);
-	}
 }

@@ -1,6 +1,5 @@
 /* The nodes that a process owns: which they are, how they end, and how a successor takes them. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 
 #include "lib/registry/dir/session.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 static char root[SCRATCH_PATH];
@@ -82,106 +80,9 @@ static bool owns(const char *path)
 	return dir_session_owns(&session, &node);
 }
 
-static void drop(const char *path)
-{
-	struct dir_node node = look_at(path);
-	dir_session_drop(&session, &node);
-}
-
 static enum dir_kind kind_of(const char *path)
 {
 	return look_at(path).kind;
-}
-
-Test(dir_session, the_nodes_of_a_session_are_those_that_were_added)
-{
-	add_node("/a");
-	add_node("/b");
-	int other = make_node("/c");
-	cr_assert(owns("/a"));
-	cr_assert(owns("/b"));
-	cr_assert(!owns("/c"));
-	struct dir_node elsewhere = look_at("/a");
-	elsewhere.owner_device++;
-	cr_assert(!dir_session_owns(&session, &elsewhere));
-	struct dir_node persistent = { .owner_device = elsewhere.owner_device - 1 };
-	cr_assert(!dir_session_owns(&session, &persistent));
-	drop("/c");
-	cr_assert_eq(session.count, 2);
-	drop("/a");
-	cr_assert_eq(session.count, 1);
-	cr_assert_str_eq(session.owned[0].path, "/b");
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-	cr_assert_eq(kind_of("/b"), DIR_EPHEMERAL);
-	dir_session_finish(&session);
-	cr_assert_eq(kind_of("/b"), DIR_DEAD);
-	cr_assert_eq(kind_of("/c"), DIR_EPHEMERAL);
-	cr_assert_eq(session.count, 0);
-	cr_assert_null(session.owned);
-	close(other);
-	cr_assert_eq(descriptors_count(), descriptors);
-}
-
-static off_t size_of(const char *path)
-{
-	struct stat stat;
-	cr_assert_eq(lstat(in_root(path, "/_owner"), &stat), 0);
-	return stat.st_size;
-}
-
-/* An owner that was killed leaves its number in the file. */
-Test(dir_session, the_file_of_an_owner_that_ended_its_node_is_empty)
-{
-	int fds[] = { add_node("/a"), add_node("/b") };
-	for (size_t i = 0; i < 2; i++) {
-		cr_assert_eq(write(fds[i], "pid 1\n", 6), 6);
-	}
-	drop("/a");
-	cr_assert_eq(size_of("/a"), 0);
-	cr_assert_eq(size_of("/b"), 6);
-	dir_session_finish(&session);
-	cr_assert_eq(size_of("/b"), 0);
-}
-
-/* A program that was started without standard input gets its number for other files. */
-Test(dir_session, the_descriptor_with_number_0_is_one_like_others)
-{
-	close(0);
-	cr_assert_eq(add_node("/a"), 0);
-	dir_session_release(&session);
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-	cr_assert_lt(fcntl(0, F_GETFD), 0);
-	dir_session_finish(&session);
-}
-
-/* As in a child that writes a file. */
-Test(dir_session, a_copy_of_a_descriptor_keeps_no_node_alive)
-{
-	int copies[] = { dup(add_node("/a")), dup(add_node("/b")) };
-	drop("/a");
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-	dir_session_finish(&session);
-	cr_assert_eq(kind_of("/b"), DIR_DEAD);
-	close(copies[0]);
-	close(copies[1]);
-}
-
-Test(dir_session, released_nodes_are_dead_and_still_known)
-{
-	int first = add_node("/a");
-	add_node("/b");
-	dir_session_release(&session);
-	cr_assert_eq(kind_of("/a"), DIR_DEAD);
-	cr_assert_eq(kind_of("/b"), DIR_DEAD);
-	cr_assert(owns("/a"));
-	cr_assert(owns("/b"));
-	/* The number belongs to somebody else from now on. */
-	int taken = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	cr_assert_eq(taken, first);
-	dir_session_finish(&session);
-	cr_assert_geq(fcntl(taken, F_GETFD), 0);
-	close(taken);
-	cr_assert_eq(descriptors_count(), descriptors);
 }
 
 static bool survives_exec(int fd)
@@ -285,59 +186,4 @@ Test(dir_session, a_state_that_is_none_of_ours_touches_no_descriptor)
 	close(ends[0]);
 	close(ends[1]);
 	close(fd);
-}
-
-Test(dir_session, without_memory_the_node_dies)
-{
-	struct err err = ERR_INIT;
-	bool fired = true;
-	add_node("/a");
-	int fd = make_node("/b");
-	for (int number = 1; fired; number++) {
-		int copy = dup(fd);
-		err_clear(&err);
-		failing_arm("alloc", (uint64_t)number, ENOMEM);
-		int code = dir_session_add(&session, "/b", copy, &err);
-		fired = failing_disarm();
-		cr_assert_eq(code, fired ? BERTH_FAILED : 0);
-		cr_assert_eq(session.count, fired ? 1 : 2);
-		cr_assert_eq(fcntl(copy, F_GETFD) < 0, fired);
-	}
-	close(fd);
-	dir_session_finish(&session);
-	cr_assert_eq(descriptors_count(), descriptors);
-}
-
-static int add_and_finish(void *context)
-{
-	struct err err = ERR_INIT;
-	int code = dir_session_add(&session, "/a", dup(*(const int *)context), &err);
-	dir_session_finish(&session);
-	return code;
-}
-
-Test(dir_session, a_node_whose_file_cannot_be_looked_at_leaves_nothing)
-{
-	int fd = make_node("/a");
-	failing_check("an own node", "stat", EIO, add_and_finish, &fd);
-	close(fd);
-}
-
-Test(dir_session, a_node_that_a_successor_would_not_know_of_dies)
-{
-	bool fired = true;
-	for (int number = 1; fired; number++) {
-		add_node("/a");
-		failing_arm("alloc", (uint64_t)number, ENOMEM);
-		json_t *detached = dir_session_detach(&session);
-		fired = failing_disarm();
-		bool told = json_array_size(json_object_get(detached, "locks")) == 1;
-		cr_assert(fired || told);
-		cr_assert_eq(kind_of("/a"), told ? DIR_EPHEMERAL : DIR_DEAD);
-		cr_assert_eq(session.count, 0);
-		dir_session_adopt(&session, root_fd, detached);
-		dir_session_finish(&session);
-		json_decref(detached);
-		remove_node("/a");
-	}
 }

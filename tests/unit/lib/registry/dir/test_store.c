@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include "lib/registry/dir/store.h"
 #include "tests/failures/points.h"
 #include "tests/support/clock_call.h"
-#include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
 
@@ -139,17 +137,6 @@ static int remove_node(const char *path, bool all)
 	return code;
 }
 
-Test(dir_store, one_writer_at_a_time_has_the_lock)
-{
-	struct dir_store other = { .root_fd = store.root_fd, .lock_fd = -1 };
-	cr_assert_eq(lock(), 1);
-	cr_assert_eq(dir_store_lock(&other, &err), 0);
-	dir_store_unlock(&store);
-	cr_assert_eq(dir_store_lock(&other, &err), 1);
-	cr_assert_eq(lock(), 0);
-	dir_store_unlock(&other);
-}
-
 /* Others than those who may write in the root can neither open the work directory nor lock it. */
 Test(dir_store, the_work_directory_is_for_those_who_may_write_in_the_root)
 {
@@ -163,74 +150,6 @@ Test(dir_store, the_work_directory_is_for_those_who_may_write_in_the_root)
 			mode_of("/_tmp"), modes[i][1], "%o: %o", modes[i][0], mode_of("/_tmp"));
 		cr_assert(is_clean());
 	}
-}
-
-Test(dir_store, a_persistent_node_has_a_record_and_no_owner)
-{
-	const struct dir_write write = { .path = "/a", .data = "x", .len = 1 };
-	int owner_fd = 7;
-	cr_assert_eq(place(&write, false, &owner_fd), 0, "%s", err.msg);
-	cr_assert_eq(owner_fd, -1);
-	cr_assert_str_eq(content_of("/a/_record"), "x");
-	cr_assert_eq(mode_of("/a"), 0755);
-	cr_assert_eq(mode_of("/a/_record"), 0644);
-	cr_assert(!is_on_disk("/a/_owner"));
-	cr_assert(!is_on_disk("/a/_container"));
-	cr_assert(!is_on_disk("/a/_foreign"));
-	cr_assert_neq(place(&write, false, &owner_fd), 0, "it is there already");
-	cr_assert(is_clean());
-}
-
-Test(dir_store, an_ephemeral_node_lives_as_long_as_its_descriptor)
-{
-	const struct dir_write write = { .path = "/Host_1", .ephemeral = true, .container = true };
-	int owner_fd = -1;
-	cr_assert_eq(place(&write, false, &owner_fd), 0, "%s", err.msg);
-	cr_assert_geq(owner_fd, 0);
-	cr_assert_eq(fcntl(owner_fd, F_GETFD), FD_CLOEXEC);
-	cr_assert(!is_on_disk("/Host_1/_record"));
-	cr_assert_eq(mode_of("/Host_1/_owner"), 0644);
-	cr_assert_eq(mode_of("/Host_1/_container"), 0644);
-	cr_assert_eq(mode_of("/Host_1/_foreign"), 0644);
-	struct dir_node node = look_at("/Host_1");
-	cr_assert_eq(node.kind, DIR_EPHEMERAL);
-	dir_node_close(&node);
-	close(owner_fd);
-	node = look_at("/Host_1");
-	cr_assert_eq(node.kind, DIR_DEAD);
-	dir_node_close(&node);
-}
-
-Test(dir_store, a_swapped_node_is_taken_apart)
-{
-	const struct dir_write first = { .path = "/a", .data = "1", .len = 1, .container = true };
-	const struct dir_write second = { .path = "/a", .data = "2", .len = 1, .mode = 0700 };
-	int owner_fd;
-	cr_assert_neq(place(&first, true, &owner_fd), 0, "there is nothing to swap");
-	cr_assert_eq(place(&first, false, &owner_fd), 0);
-	cr_assert_eq(place(&second, true, &owner_fd), 0);
-	cr_assert_str_eq(content_of("/a/_record"), "2");
-	cr_assert(!is_on_disk("/a/_container"));
-	cr_assert_eq(mode_of("/a"), 0700);
-	cr_assert(is_clean());
-}
-
-Test(dir_store, a_node_can_be_given_away)
-{
-	const struct dir_write write = {
-		.path = "/a", .given_away = true, .user = geteuid(), .group = getegid()
-	};
-	int owner_fd;
-	cr_assert_eq(place(&write, false, &owner_fd), 0);
-	failing_arm("chmod", 1, EPERM);
-	int code = place(
-		&(struct dir_write){
-			.path = "/b", .given_away = true, .user = geteuid(), .group = getegid() },
-		false, &owner_fd);
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_NO_PATH_PERMISSIONS);
-	cr_assert(!is_on_disk("/b"));
-	cr_assert(is_clean());
 }
 
 /* All that a node may have: records of both kinds, what writers keep, nodes below it. */
@@ -249,17 +168,6 @@ static void make_full(void)
 	make_folder("/a/Host_1");
 	make_file("/a/Host_1/_foreign", "");
 	make_file("/a/Host_1/_record", "x");
-}
-
-Test(dir_store, nothing_is_left_of_a_removed_node)
-{
-	for (int all = 0; all < 2; all++) {
-		make_full();
-		cr_assert_eq(remove_node("/a", all), 0);
-		cr_assert(!is_on_disk("/a"));
-		cr_assert(is_clean());
-	}
-	cr_assert_eq(remove_node("/a", false), BERTH_PATH_NOT_FOUND);
 }
 
 Test(dir_store, other_files_go_with_a_node_only_when_all_is_to_go)
@@ -307,24 +215,6 @@ Test(dir_store, leftovers_are_swept_with_the_first_lock)
 	cr_assert_str_eq(content_of("/_tmp/1-3/Precious"), "x");
 	cr_assert_eq(unlink(on_disk("/_tmp/1-3/Precious")), 0);
 	cr_assert_eq(rmdir(on_disk("/_tmp/1-3")), 0);
-	cr_assert(is_clean());
-}
-
-Test(dir_store, a_sweep_that_is_not_possible_is_no_error)
-{
-	make_folder("/_tmp");
-	make_file("/_tmp/1-1", "x");
-	bool fired = true;
-	int descriptors = descriptors_count();
-	for (int number = 2; fired; number++) {
-		store.swept = false;
-		failing_arm("open", (uint64_t)number, EMFILE);
-		int locked = lock();
-		fired = failing_disarm();
-		cr_assert_eq(locked, 1);
-		dir_store_unlock(&store);
-		cr_assert_eq(descriptors_count(), descriptors);
-	}
 	cr_assert(is_clean());
 }
 
@@ -457,207 +347,7 @@ Test(dir_store, numbers_of_children_count_from_0_and_never_again)
 	cr_assert_eq(next_number(), 7, "no more is read than there is room for");
 }
 
-/* A program that was started without standard input gets its number for other files. */
-Test(dir_store, the_descriptor_with_number_0_is_one_like_others)
-{
-	const struct dir_write write = { .path = "/a", .data = "x", .len = 1 };
-	const struct dir_write owned = { .path = "/e", .ephemeral = true };
-	struct dir_node parent = look_at("/");
-	int owner_fd = -1;
-	close(0);
-	cr_assert_eq(lock(), 1);
-	cr_assert_eq(store.lock_fd, 0);
-	dir_store_unlock(&store);
-	unsigned number;
-	cr_assert_eq(dir_store_next_number(&parent, "/", &number, &err), 0);
-	cr_assert_eq(place_below(&parent, &write, false, &owner_fd), 0);
-	cr_assert_lt(fcntl(0, F_GETFD), 0);
-	cr_assert_eq(place_below(&parent, &owned, false, &owner_fd), 0);
-	close(owner_fd);
-	cr_assert_eq(lock(), 1);
-	cr_assert_eq(dir_store_remove(&store, &parent, "a", "/a", false, &err), 0);
-	dir_store_unlock(&store);
-	cr_assert_lt(fcntl(0, F_GETFD), 0);
-	cr_assert_eq(fcntl(parent.fd, F_DUPFD, 0), 0);
-	dir_node_close(&parent);
-	close(0);
-	cr_assert(is_clean());
-}
-
 /* ---- Calls that fail ---- */
-
-/* Under the lock: the node is made, with a number for its children, and gets another record. */
-static int make_and_set(const struct dir_node *parent, const struct dir_write *write, int *owner_fd)
-{
-	struct dir_node node = { .fd = -1 };
-	unsigned number;
-	int code = dir_store_place(&store, parent, write, false, owner_fd, &err);
-	if ((code == 0) != is_on_disk(write->path)) {
-		return FAILING_WRONG;
-	}
-	code = code ? code : dir_store_next_number(parent, "/", &number, &err);
-	code = code ? code
-		    : dir_node_open(&node, store.root_fd, write->path, strlen(write->path), &err);
-	code = code ? code : dir_store_set(&store, &node, write, &err);
-	dir_node_close(&node);
-	return code;
-}
-
-/* From the lock to the end of the node. */
-static int write_below(const struct dir_node *parent, const struct dir_write *write)
-{
-	int owner_fd = -1;
-	int code = dir_store_lock(&store, &err);
-	if (code <= 0) {
-		return code == 0 ? FAILING_WRONG : code;
-	}
-	code = make_and_set(parent, write, &owner_fd);
-	if (owner_fd >= 0) {
-		close(owner_fd);
-	}
-	if (is_on_disk(write->path)) {
-		struct err ignored = ERR_INIT;
-		int removed = dir_store_remove(
-			&store, parent, write->path + 1, write->path, false, &ignored);
-		code = code ? code : removed;
-	}
-	dir_store_unlock(&store);
-	return code;
-}
-
-static int write_it(void *context)
-{
-	const struct dir_write write = { .path = "/Host_1",
-		.data = "x",
-		.len = 1,
-		.ephemeral = *(const bool *)context,
-		.container = true,
-		.mode = 0750 };
-	struct dir_node parent;
-	err_clear(&err);
-	int code = dir_node_open(&parent, store.root_fd, "/", 1, &err);
-	code = code ? code : write_below(&parent, &write);
-	dir_node_close(&parent);
-	if (is_on_disk("/Host_1")) {
-		dir_root_remove(on_disk("/Host_1"));
-	}
-	return code;
-}
-
-static void check_with(const char *kind, int error, bool ephemeral)
-{
-	failing_check("a writer", kind, error, write_it, &ephemeral);
-	/* Of a run that failed something may be left, but the next one sweeps. */
-	store.swept = false;
-	cr_assert_eq(write_it(&ephemeral), 0, "%s", err.msg);
-	cr_assert(is_clean(), "%s", kind);
-}
-
-Test(dir_store, a_call_that_fails_is_an_error_or_nothing_is_missing)
-{
-	for (int ephemeral = 0; ephemeral < 2; ephemeral++) {
-		check_with("open", EMFILE, ephemeral);
-		check_with("stat", EIO, ephemeral);
-		check_with("mkdir", ENOSPC, ephemeral);
-		check_with("write", ENOSPC, ephemeral);
-		check_with("read", EIO, ephemeral);
-		check_with("rename", EIO, ephemeral);
-		check_with("lock", EIO, ephemeral);
-		check_with("close", EIO, ephemeral);
-		check_with("chmod", EPERM, ephemeral);
-	}
-	check_with("fsync", EIO, false); /* an ephemeral record need not be on the disk */
-}
-
-Test(dir_store, a_root_that_cannot_be_looked_at_is_an_error_of_the_lock)
-{
-	failing_arm("stat", 1, EIO);
-	int code = lock();
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_eq(store.lock_fd, -1);
-}
-
-Test(dir_store, a_lock_that_another_has_is_waited_for_and_a_failure_is_not)
-{
-	static const struct {
-		int error;
-		int code;
-	} rows[] = { { EWOULDBLOCK, 0 }, { EINTR, 0 }, { EIO, BERTH_REGISTRY_UNAVAILABLE },
-		{ ENOLCK, BERTH_FAILED } };
-	int descriptors = descriptors_count();
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		failing_arm("lock", 1, rows[i].error);
-		int code = lock();
-		cr_assert(failing_disarm());
-		cr_assert_eq(code, rows[i].code, "%zu: %d", i, code);
-		cr_assert_eq(store.lock_fd, -1);
-		cr_assert_eq(descriptors_count(), descriptors);
-	}
-}
-
-Test(dir_store, a_work_directory_that_cannot_be_made_is_an_error)
-{
-	int descriptors = descriptors_count();
-	failing_arm("mkdir", 1, ENOSPC);
-	int code = lock();
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	failing_arm("chmod", 1, EPERM);
-	code = lock();
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_NO_PATH_PERMISSIONS);
-	cr_assert_eq(descriptors_count(), descriptors);
-}
-
-Test(dir_store, a_node_that_cannot_be_made_closes_no_other_descriptor)
-{
-	int owner_fd = -1;
-	if (fcntl(0, F_GETFD) < 0) {
-		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-	}
-	failing_arm("mkdir", 2, ENOSPC); /* after the work directory */
-	int code = place(&(struct dir_write){ .path = "/a" }, false, &owner_fd);
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_geq(fcntl(0, F_GETFD), 0);
-}
-
-/* Some file systems tell only then that the data did not reach the disk. */
-Test(dir_store, a_record_whose_file_cannot_be_closed_is_an_error)
-{
-	const struct dir_write write = { .path = "/a", .data = "x", .len = 1 };
-	bool fired = true;
-	int errors = 0;
-	for (int number = 1; fired; number++) {
-		int owner_fd;
-		failing_arm("close", (uint64_t)number, EIO);
-		int code = place(&write, false, &owner_fd);
-		fired = failing_disarm();
-		cr_assert_eq(code == 0, is_on_disk("/a"));
-		cr_assert(code == 0 || code == BERTH_REGISTRY_UNAVAILABLE);
-		errors += code != 0;
-		if (code == 0) {
-			cr_assert_eq(remove_node("/a", false), 0);
-		}
-	}
-	cr_assert_eq(errors, 1);
-	cr_assert(is_clean());
-}
-
-Test(dir_store, a_sequence_that_cannot_be_read_does_not_begin_anew)
-{
-	struct dir_node node = look_at("/");
-	unsigned number = 4711;
-	make_file("/_sequence", "5");
-	failing_arm("read", 1, EIO);
-	int code = dir_store_next_number(&node, "/", &number, &err);
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_eq(number, 4711);
-	cr_assert_str_eq(content_of("/_sequence"), "5");
-	dir_node_close(&node);
-}
 
 /* How many calls of fsync() another record of the node makes. */
 static int syncs_of_set(bool ephemeral)
@@ -711,34 +401,6 @@ Test(dir_store, persistent_nodes_are_on_the_disk_when_they_are_reported)
 	cr_assert_eq(syncs_of_set(true), 0);
 }
 
-static int code_of_rename(int error)
-{
-	const struct dir_write write = { .path = "/a", .ephemeral = true };
-	int owner_fd = -1;
-	int descriptors = descriptors_count();
-	failing_arm("rename", 1, error);
-	int code = place(&write, false, &owner_fd);
-	cr_assert(failing_disarm());
-	cr_assert_eq(owner_fd, -1);
-	cr_assert_eq(descriptors_count(), descriptors);
-	cr_assert(is_clean());
-	return code;
-}
-
-Test(dir_store, a_node_that_cannot_be_put_into_place_says_why)
-{
-	cr_assert_eq(code_of_rename(EEXIST), BERTH_FAILED);
-	cr_assert_str_eq(err.msg, "/a is something else than a node");
-	cr_assert_eq(code_of_rename(ENOENT), BERTH_PATH_NOT_FOUND);
-	cr_assert_eq(code_of_rename(EINVAL), BERTH_FAILED);
-	cr_assert(strstr(err.msg, "cannot swap"));
-	cr_assert_eq(code_of_rename(ENOSYS), BERTH_FAILED);
-	cr_assert(strstr(err.msg, "cannot swap"));
-	cr_assert_eq(code_of_rename(EXDEV), BERTH_FAILED);
-	cr_assert(strstr(err.msg, "another file system"));
-	cr_assert_eq(code_of_rename(EACCES), BERTH_NO_PATH_PERMISSIONS);
-}
-
 /* The name of this user's work directory with a number; static. */
 static const char *own_tmp(unsigned number)
 {
@@ -782,17 +444,4 @@ Test(dir_store, names_that_others_have_taken_are_passed)
 	cr_assert_eq(rmdir(on_disk(own_tmp(1))), 0);
 	make_file(own_tmp(1), "");
 	cr_assert_eq(lock(), BERTH_NO_PATH_PERMISSIONS);
-}
-
-/* It may be one of another user. */
-Test(dir_store, a_name_that_cannot_be_looked_at_is_passed)
-{
-	cr_assert_eq(chmod(root, 01777), 0);
-	failing_arm("stat", 2, EIO);
-	int code = lock();
-	cr_assert(failing_disarm());
-	cr_assert_eq(code, 1);
-	dir_store_unlock(&store);
-	cr_expect_not(is_on_disk(own_tmp(0)));
-	cr_expect(is_on_disk(own_tmp(1)));
 }

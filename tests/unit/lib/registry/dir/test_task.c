@@ -134,21 +134,6 @@ static const char *data_of(const char *path)
 	return data;
 }
 
-Test(dir_task, a_write_tells_the_stat_of_the_node)
-{
-	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/a", "x");
-	task.ephemeral = true;
-	cr_assert_eq(run_and_finish(&task), 0);
-	cr_assert(task.ret_stat.own);
-	cr_assert(task.ret_stat.ephemeral);
-	cr_assert_eq(task.ret_stat.version, stat_of("/a").version);
-	cr_assert_eq(task.ret_stat.node_id, stat_of("/a").node_id);
-	task = task_of(REGISTRY_OP_SET, "/a", "xyz");
-	cr_assert_eq(run_and_finish(&task), 0);
-	cr_assert_eq(task.ret_stat.size, 3);
-	cr_assert_eq(task.ret_stat.version, stat_of("/a").version);
-}
-
 Test(dir_task, a_write_that_expects_another_version_or_node_changes_nothing)
 {
 	cr_assert_eq(create("/a", "one", false), 0);
@@ -235,30 +220,6 @@ Test(dir_task, nothing_is_made_below_a_dead_or_an_ephemeral_node)
 	cr_assert_eq(create("/alive/child", "x", false), BERTH_NO_CHILDREN_FOR_EPHEMERALS);
 	cr_assert(!is_on_disk("/alive/child"));
 	cr_assert_eq(create("/none/child", "x", false), BERTH_PATH_NOT_FOUND);
-}
-
-/* Also when the clock was set back since. */
-Test(dir_task, a_replaced_record_has_a_greater_version)
-{
-	const struct timespec future[2] = { { .tv_sec = 4000000000 }, { .tv_sec = 4000000000 } };
-	cr_assert_eq(create("/a", "x", false), 0);
-	cr_assert_eq(utimensat(AT_FDCWD, on_disk("/a/_record"), future, 0), 0);
-	struct registry_stat before = stat_of("/a");
-	struct registry_task task = task_of(REGISTRY_OP_REPLACE, "/a", "y");
-	cr_assert_eq(run_and_finish(&task), 0);
-	cr_assert_gt(task.ret_stat.version, before.version);
-}
-
-Test(dir_task, a_record_that_cannot_be_put_into_place_leaves_the_old_one_and_nothing_else)
-{
-	cr_assert_eq(create("/a", "old", false), 0);
-	struct registry_task task = task_of(REGISTRY_OP_SET, "/a", "new");
-	failing_arm("rename", 1, EIO);
-	int code = run_and_finish(&task);
-	cr_assert(failing_disarm());
-	cr_expect_eq(code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_str_eq(data_of("/a"), "old");
-	cr_expect_eq(rmdir(on_disk("/_tmp")), 0, "it is not empty");
 }
 
 /* True when the disk was asked to keep what the task did. */
@@ -356,20 +317,6 @@ Test(dir_task, a_numbered_node_has_a_name_only_when_it_is_made)
 	cr_assert_eq(run(&task), 0);
 	cr_assert_str_eq(task.ret_data, "/n-0000000002", "a number is never given twice");
 	dir_task_finish(&task);
-}
-
-Test(dir_task, a_numbered_node_that_no_memory_is_left_for_has_no_name)
-{
-	bool fired = true;
-	for (int number = 1; fired; number++) {
-		struct registry_task task = task_of(REGISTRY_OP_CREATE, "/n-", "x");
-		task.sequential = task.ephemeral = true;
-		failing_arm("alloc", (uint64_t)number, ENOMEM);
-		int code = run(&task);
-		fired = failing_disarm();
-		cr_assert_eq(code == 0, task.ret_data != NULL);
-		dir_task_finish(&task);
-	}
 }
 
 Test(dir_task, dead_siblings_of_a_new_ephemeral_node_are_removed)
@@ -569,125 +516,4 @@ Test(dir_task, a_watched_list_watches_the_life_of_its_members)
 	cr_assert_eq(list_watched("/a", &count), 0);
 	cr_assert_eq(count, 3);
 	cr_assert_eq(kernel_watches(), 3, "the one is persistent now");
-}
-
-/* ---- Calls that fail ---- */
-
-Test(dir_task, a_task_that_cannot_be_done_closes_no_other_descriptor)
-{
-	static const enum registry_operation reads[] = { REGISTRY_OP_GET, REGISTRY_OP_CHILDREN };
-	static const enum registry_operation writes[] = { REGISTRY_OP_CREATE, REGISTRY_OP_SET,
-		REGISTRY_OP_DELETE, REGISTRY_OP_REPLACE };
-	if (fcntl(0, F_GETFD) < 0) {
-		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
-		struct registry_task task = task_of(reads[i], "/a", NULL);
-		task.watch = true;
-		failing_arm("alloc", 1, ENOMEM);
-		int code = run_and_finish(&task);
-		cr_expect(failing_disarm());
-		cr_expect_eq(code, BERTH_FAILED);
-		cr_assert_geq(fcntl(0, F_GETFD), 0, "%zu", i);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(writes); i++) {
-		struct registry_task task = task_of(writes[i], "/none/none", NULL);
-		cr_expect_eq(run_and_finish(&task), BERTH_PATH_NOT_FOUND);
-		task = task_of(writes[i], "/", NULL);
-		cr_expect_eq(run_and_finish(&task) != 0, writes[i] != REGISTRY_OP_SET);
-		cr_assert_geq(fcntl(0, F_GETFD), 0, "%zu", i);
-	}
-}
-
-static int read_a(void)
-{
-	struct registry_task task = task_of(REGISTRY_OP_GET, "/a", NULL);
-	int code = run(&task);
-	if (code ? task.ret_data != NULL : strcmp(task.ret_data, "x") != 0) {
-		code = FAILING_WRONG;
-	}
-	dir_task_finish(&task);
-	if (code) {
-		return code;
-	}
-	task = task_of(REGISTRY_OP_STAT, "/a", NULL);
-	code = run_and_finish(&task);
-	if (code == 0 && (task.ret_stat.children != 3 || task.ret_stat.size != 1)) {
-		code = FAILING_WRONG;
-	}
-	return code;
-}
-
-static int list_a(void)
-{
-	size_t count;
-	int code = list_watched("/a", &count);
-	return code == 0 && count != 3 ? FAILING_WRONG : code;
-}
-
-/* Of the four nodes below /a one is dead, one is ephemeral and lives, and two are persistent. */
-static int read_all_of_it(void *unused)
-{
-	(void)unused;
-	int code = read_a();
-	code = code ? code : list_a();
-	dir_watches_remove(context.watches, "/a", REGISTRY_WATCH_CHILDREN);
-	return code;
-}
-
-Test(dir_task, a_reading_with_a_call_that_fails_is_whole_or_an_error)
-{
-	cr_assert_eq(create("/a", "x", false), 0);
-	cr_assert_eq(create("/a/alive", "x", true), 0);
-	make_dead("/a/dead");
-	cr_assert_eq(create("/a/one", "x", false), 0);
-	cr_assert_eq(create("/a/two", "x", false), 0);
-	failing_check_memory("a reader", read_all_of_it, NULL);
-	failing_check("a reader", "open", EMFILE, read_all_of_it, NULL);
-	failing_check("a reader", "stat", EIO, read_all_of_it, NULL);
-	failing_check("a reader", "read", EIO, read_all_of_it, NULL);
-	failing_check("a reader", "readdir", EIO, read_all_of_it, NULL);
-	failing_check("a reader", "inotify", ENOSPC, read_all_of_it, NULL);
-}
-
-/* A node is made, set, replaced and deleted; after an error it is taken away without one. */
-static int write_all_of_it(void *ephemeral)
-{
-	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/a", "x");
-	task.ephemeral = *(const bool *)ephemeral;
-	int code = run_and_finish(&task);
-	if (!code) {
-		task = task_of(REGISTRY_OP_SET, "/a", "y");
-		code = run_and_finish(&task);
-	}
-	if (!code) {
-		task = task_of(REGISTRY_OP_REPLACE, "/a", "z");
-		task.ephemeral = *(const bool *)ephemeral;
-		code = run_and_finish(&task);
-	}
-	if (!code) {
-		code = strcmp(data_of("/a"), "z") != 0 ? BERTH_FAILED : delete_node("/a");
-	}
-	if (code == 0 && is_on_disk("/a")) {
-		code = FAILING_WRONG;
-	}
-	dir_session_finish(&context.session);
-	free(context.swept_path);
-	context.swept_path = NULL;
-	if (is_on_disk("/a")) {
-		dir_root_remove(on_disk("/a"));
-	}
-	return code;
-}
-
-Test(dir_task, a_writing_with_a_call_that_fails_is_done_or_an_error)
-{
-	for (int ephemeral = 0; ephemeral < 2; ephemeral++) {
-		bool is_ephemeral = ephemeral;
-		failing_check_memory("a writer", write_all_of_it, &is_ephemeral);
-		failing_check("a writer", "open", EMFILE, write_all_of_it, &is_ephemeral);
-		failing_check("a writer", "stat", EIO, write_all_of_it, &is_ephemeral);
-		failing_check("a writer", "rename", EIO, write_all_of_it, &is_ephemeral);
-		failing_check("a writer", "mkdir", ENOSPC, write_all_of_it, &is_ephemeral);
-	}
 }

@@ -197,24 +197,6 @@ Test(dir_watches, a_node_that_comes_changes_and_goes_is_told_of)
 	expect(1, 0);
 }
 
-Test(dir_watches, both_kinds_of_a_node_are_told_of_once_each)
-{
-	make("/a");
-	arm("/a", REGISTRY_WATCH_DATA);
-	arm("/a", REGISTRY_WATCH_CHILDREN);
-	settle();
-	move("/a", "/b");
-	expect(1, 1);
-	cr_assert_str_eq(told.path[REGISTRY_WATCH_DATA], "/a");
-	cr_assert_str_eq(told.path[REGISTRY_WATCH_CHILDREN], "/a");
-	expect(0, 0);
-	arm("/a", REGISTRY_WATCH_CHILDREN);
-	arm("/b", REGISTRY_WATCH_CHILDREN);
-	move("/b", "/a");
-	expect(0, 2);
-	settle();
-}
-
 Test(dir_watches, children_that_come_and_go_are_told_of_and_their_content_is_not)
 {
 	make("/a");
@@ -240,22 +222,6 @@ Test(dir_watches, children_that_come_and_go_are_told_of_and_their_content_is_not
 	cr_assert_eq(unlinkat(root_fd, "a/b/_record", 0), 0);
 	take_away("/a/b");
 	expect(0, 1);
-}
-
-Test(dir_watches, nothing_is_due_at_rest)
-{
-	make("/a");
-	arm("/a", REGISTRY_WATCH_DATA);
-	settle();
-	dir_watches_all_changed(watches);
-	cr_assert_leq(dir_watches_deadline_ms(watches), now_ms, "a notification is due");
-	expect(1, 0);
-	arm("/a", REGISTRY_WATCH_DATA);
-	cr_assert_eq(dir_watches_deadline_ms(watches), INT64_MAX, "it is the same directory");
-	move("/a", "/b");
-	expect(1, 0);
-	arm("/a", REGISTRY_WATCH_DATA);
-	cr_assert_eq(dir_watches_deadline_ms(watches), INT64_MAX, "there is none");
 }
 
 Test(dir_watches, a_moved_directory_is_watched_at_its_new_place)
@@ -414,16 +380,6 @@ Test(dir_watches, directories_that_no_watch_needs_are_watched_no_more)
 	expect(0, 0);
 }
 
-Test(dir_watches, a_notification_that_is_due_is_not_given_to_a_removed_watch)
-{
-	arm("/a", REGISTRY_WATCH_DATA);
-	arm("/b", REGISTRY_WATCH_DATA);
-	dir_watches_all_changed(watches);
-	dir_watches_remove(watches, "/a", REGISTRY_WATCH_DATA);
-	expect(1, 0);
-	cr_assert_str_eq(told.path[REGISTRY_WATCH_DATA], "/b");
-}
-
 Test(dir_watches, a_change_of_everything_tells_also_those_who_have_not_read_again)
 {
 	arm("/a", REGISTRY_WATCH_DATA);
@@ -504,88 +460,4 @@ Test(dir_watches, without_inotify_to_spare_they_look_once_a_second_until_there_i
 	now_ms += 1000;
 	expect(1, 0);
 	cr_assert_geq(dir_watches_fd(watches), 0);
-}
-
-Test(dir_watches, watches_without_standard_input_are_like_others)
-{
-	dir_watches_destroy(watches);
-	close(0);
-	cr_assert_eq(create(), 0, "%s", err.msg);
-	cr_assert_eq(dir_watches_fd(watches), 0);
-	arm("/a", REGISTRY_WATCH_DATA);
-	make("/a");
-	expect(1, 0);
-}
-
-/* Watches a node, changes it and expects the news, within a minute. */
-static int watch_a_change(void *context)
-{
-	(void)context;
-	int code = create();
-	if (code) {
-		return code;
-	}
-	code = dir_watches_arm(watches, "/a/b", REGISTRY_WATCH_DATA, &err);
-	if (code && kernel_watches() > 1) {
-		code = FAILING_WRONG;
-	}
-	if (!code) {
-		clear();
-		touch("/a/b/_record");
-		for (int i = 0; i < 60; i++) {
-			now_ms += 1000;
-			turn();
-		}
-		code = told.count[REGISTRY_WATCH_DATA] > 0 ? 0 : FAILING_WRONG;
-		dir_watches_remove(watches, "/a/b", REGISTRY_WATCH_DATA);
-	}
-	dir_watches_destroy(watches);
-	return code;
-}
-
-/* The same for the children of a node. */
-static int watch_a_death(void *context)
-{
-	(void)context;
-	int owner = make_owner("/a/b/_owner");
-	int code = create();
-	if (code) {
-		close(owner);
-		return code;
-	}
-	code = dir_watches_arm(watches, "/a", REGISTRY_WATCH_CHILDREN, &err);
-	code = code ? code : dir_watches_arm_child(watches, "/a", "b", &err);
-	if (!code) {
-		dir_watches_children_known(watches, "/a");
-		clear();
-		close(owner);
-		owner = -1;
-		for (int i = 0; i < 60; i++) {
-			now_ms += 1000;
-			turn();
-		}
-		code = told.count[REGISTRY_WATCH_CHILDREN] > 0 ? 0 : FAILING_WRONG;
-	}
-	dir_watches_remove(watches, "/a", REGISTRY_WATCH_CHILDREN);
-	if (kernel_watches() > 1) {
-		code = FAILING_WRONG;
-	}
-	dir_watches_destroy(watches);
-	if (owner >= 0) {
-		close(owner);
-	}
-	return code;
-}
-
-Test(dir_watches, no_news_is_lost_though_a_call_fails)
-{
-	dir_watches_destroy(watches);
-	make("/a");
-	make("/a/b");
-	touch("/a/b/_record");
-	failing_check_memory("a change", watch_a_change, NULL);
-	failing_check("a change", "inotify", ENOSPC, watch_a_change, NULL);
-	failing_check_memory("a death", watch_a_death, NULL);
-	failing_check("a death", "inotify", ENOSPC, watch_a_death, NULL);
-	cr_assert_eq(create(), 0);
 }

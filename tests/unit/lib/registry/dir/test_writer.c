@@ -234,51 +234,6 @@ Test(dir_writer, an_own_node_that_a_child_has_replaced_is_no_longer_owned)
 	json_decref(session);
 }
 
-Test(dir_writer, a_numbered_node_has_its_name_from_the_child_and_be_it_the_longest)
-{
-	enum { ELEMENT = 100, NUMBER = 10 };
-	char path[LIMIT_PATH_BYTES + 1] = "";
-	struct registry_task task;
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "/s", false), 0);
-	task = task_of(REGISTRY_OP_CREATE, "/s/n", false);
-	task.sequential = true;
-	begin(&task);
-	while (completed != &task) {
-		dispatch();
-	}
-	cr_assert_str_eq(task.ret_data, "/s/n0000000000");
-	cr_assert_eq(task.ret_len, strlen(task.ret_data));
-	dir_task_finish(&task);
-	size_t len = 0;
-	while (len + ELEMENT + 1 < LIMIT_PATH_BYTES - NUMBER) {
-		memset(path + len, 'a', ELEMENT);
-		path[len] = '/';
-		len += ELEMENT;
-		path[len] = '\0';
-		cr_assert_eq(mkdir(on_disk(path), 0755), 0);
-	}
-	memset(path + len, 'b', LIMIT_PATH_BYTES - NUMBER - len);
-	path[len] = '/';
-	path[LIMIT_PATH_BYTES - NUMBER] = '\0';
-	task = task_of(REGISTRY_OP_CREATE, path, false);
-	task.sequential = true;
-	begin(&task);
-	while (completed != &task) {
-		dispatch();
-	}
-	cr_assert_eq(task.ret_err.code, 0, "%s", task.ret_err.msg);
-	cr_assert_eq(task.ret_len, LIMIT_PATH_BYTES);
-	cr_assert_eq(strncmp(task.ret_data, path, strlen(path)), 0);
-	dir_task_finish(&task);
-}
-
-Test(dir_writer, no_child_is_left_of_a_write_that_is_done)
-{
-	disk = KEEPS_LEAVING;
-	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
-	cr_assert_not(has_children());
-}
-
 /* ---- a child that does not come to its end ---- */
 
 Test(dir_writer, a_disk_that_does_not_answer_in_time_leaves_the_write_unknown)

@@ -1,5 +1,4 @@
 /* The host: backend on a server that obeys the test: its states, its questions, its events. */
-#include <fcntl.h>
 
 #include "lib/base/array.h"
 #include "tests/unit/lib/registry/host/host_stage.h"
@@ -49,30 +48,6 @@ Test(registry_host, a_change_is_read)
 	take_question();
 	cr_assert(asks("\"drops\":[{\"path\":\"/a\",\"list\":false}]"), "%s", stage.asked);
 	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
-	answer_clear(&answer);
-	close_stage();
-}
-
-Test(registry_host, a_change_of_a_list_is_read_where_a_list_is_watched)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_watch(stage.registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &answer);
-	take_question();
-	cr_assert(asks("\"path\":\"/a\",\"list\":true,\"watch\":true"), "%s", stage.asked);
-	tell("{\"type\":\"READ\",\"id\":2,\"node\":{" STAT ",\"names\":[\"b\"]}}");
-	dispatch();
-	cr_assert_str_eq(answer_children(&answer), "/a/b");
-	cr_assert_gt(registry_deadline_ms(stage.registry), 0);
-	tell("{\"type\":\"CHANGED\",\"path\":\"/a\",\"list\":false}");
-	cr_assert_gt(registry_deadline_ms(stage.registry), 0, "it is not about the list");
-	tell("{\"type\":\"CHANGED\",\"path\":\"/a\",\"list\":true}");
-	take_question();
-	cr_assert(asks("\"path\":\"/a\",\"list\":true,\"watch\":true"), "%s", stage.asked);
-	tell("{\"type\":\"READ\",\"id\":3,\"node\":{" STAT ",\"names\":[\"b\",\"c\"]}}");
-	dispatch();
-	cr_assert_str_eq(answer_children(&answer), "/a/b /a/c");
-	cr_assert_not(answer.emptied, "nobody said that it had gone");
 	answer_clear(&answer);
 	close_stage();
 }
@@ -470,40 +445,4 @@ Test(registry_host, confirmations_that_wait_are_one_question)
 		answer_clear(&answers[i]);
 	}
 	close_stage();
-}
-
-Test(registry_host, a_session_has_the_containers_name_as_long_as_there_is_one)
-{
-	begin();
-	tell("{\"type\":\"CONTAINER\",\"container\":{\"name\":\"web-2\"}}");
-	cr_expect_str_eq(registry_session_name(stage.registry), "container web-2");
-	tell("{\"type\":\"CONTAINER\",\"container\":null}");
-	cr_expect_str_eq(registry_session_name(stage.registry), "container web-2");
-	close_stage();
-}
-
-Test(registry_host, a_registry_that_is_left_to_a_successor_keeps_no_connection)
-{
-	char byte;
-	begin();
-	cr_expect_null(registry_session(stage.registry));
-	cr_expect_null(registry_detach(stage.registry));
-	cr_expect_eq(recv(stage.stream, &byte, 1, MSG_DONTWAIT), 0);
-	cr_expect_eq(recv(stage.post, &byte, 1, MSG_DONTWAIT), 0);
-	stage.registry = NULL;
-	close_stage();
-}
-
-/* A program may have closed its standard input. */
-Test(registry_host, a_registry_may_have_any_descriptor)
-{
-	const struct registry_options options = { .url = "host:/nowhere" };
-	struct registry *registry = NULL;
-	struct err err = ERR_INIT;
-	close(STDIN_FILENO);
-	cr_assert_eq(registry_open(&registry, &options, &err), 0, "%s", err.msg);
-	cr_expect_eq(registry_fd(registry), STDIN_FILENO);
-	registry_dispatch(registry, clock_monotonic_ms());
-	registry_close(registry);
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is left open");
 }

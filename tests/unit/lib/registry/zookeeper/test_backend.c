@@ -73,25 +73,6 @@ Test(zk_backend, frames_may_come_in_pieces)
 	buffer_finish(&frame);
 }
 
-Test(zk_backend, words_of_a_connected_worker_are_details)
-{
-	zk_stage.log[0] = '\0';
-	zk_stage_log(ZK_LOG_DETAIL, "one");
-	zk_stage_log(ZK_LOG_LIBRARY, "two");
-	zk_stage_log(ZK_LOG_OWN, "three");
-	assert_text(zk_stage.log,
-		"debug: ZooKeeper: one\ndebug: ZooKeeper: two\ndebug: ZooKeeper: three\n");
-	cr_assert_eq(zk_stage.attempts, 0);
-}
-
-Test(zk_first, a_detail_is_no_attempt)
-{
-	zk_stage.log[0] = '\0';
-	zk_stage_log(ZK_LOG_DETAIL, "one");
-	assert_text(zk_stage.log, "debug: ZooKeeper: one\n");
-	cr_assert_eq(zk_stage.attempts, 0);
-}
-
 /* The library repeats itself for as long as a server is away. */
 Test(zk_first, words_of_the_library_are_a_warning_now_and_then)
 {
@@ -243,16 +224,6 @@ Test(zk_options, no_pause_between_workers_is_longer_than_five_seconds)
 	cr_assert_eq(pass_pause(), 5000);
 }
 
-Test(zk_first, a_worker_that_said_why_it_ends_is_counted_once)
-{
-	zk_stage_log(ZK_LOG_OWN, "no such name");
-	zk_stage_kill_worker();
-	cr_assert_eq(zk_stage.attempts, 1);
-	cr_assert_str_eq(zk_stage.trouble, "no such name");
-	zk_stage_kill_worker();
-	cr_assert_eq(zk_stage.attempts, 2);
-}
-
 Test(zk_first, a_worker_that_says_nothing_is_replaced)
 {
 	cr_assert_eq(due_in_ms(), BEGIN_MS);
@@ -263,31 +234,6 @@ Test(zk_first, a_worker_that_says_nothing_is_replaced)
 	cr_assert_eq(zk_stage.workers, 2);
 	assert_words(
 		zk_stage.log, "warn: no connection to ZooKeeper in time; starting another worker");
-}
-
-Test(zk_backend, a_worker_that_talks_nonsense_is_replaced)
-{
-	zk_stage_pass_ms(LASTED_MS);
-	zk_stage_say("I am no worker", 14);
-	cr_assert_eq(zk_stage.workers, 2);
-	assert_words(zk_stage.log,
-		"warn: the ZooKeeper worker cannot be understood; starting another one\n");
-	zk_stage_connect();
-	zk_stage_pass_ms(LASTED_MS);
-	/* A frame that only the agent sends. */
-	zk_stage_say("\0\0\0\1\3", 5);
-	cr_assert_eq(zk_stage.workers, 3);
-}
-
-Test(zk_backend, the_last_words_of_a_worker_are_heard)
-{
-	struct buffer frame;
-	buffer_init(&frame, 1024);
-	zk_event_encode(&frame, &(struct zk_event){ .kind = ZK_EVENT_DATA, .path = "/registry/a" });
-	cr_assert_eq(write(zk_stage.socket, frame.data, frame.len), (ssize_t)frame.len);
-	zk_stage_kill_worker();
-	assert_text(zk_stage.changes, "data /a\n");
-	buffer_finish(&frame);
 }
 
 /* ---- no worker can be started ---- */
@@ -333,19 +279,6 @@ Test(zk_first, tasks_fail_while_no_worker_can_be_started)
 	zk_stage_connect();
 	cr_assert_str_eq(zk_stage_request()->path, "/registry/c");
 	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
-}
-
-Test(zk_first, an_error_that_lasts_is_written_every_ten_seconds)
-{
-	int lines = 0;
-	forbid_worker();
-	zk_stage_kill_worker();
-	for (int64_t begin_ms = zk_stage.now_ms; zk_stage.now_ms < begin_ms + 25000;) {
-		zk_stage.log[0] = '\0';
-		zk_stage_pass_ms(due_in_ms());
-		lines += strstr(zk_stage.log, "error: ") != NULL;
-	}
-	cr_assert_eq(lines, 2, "%d", lines);
 }
 
 /* ---- requests ---- */
@@ -405,82 +338,7 @@ Test(zk_backend, a_worker_that_reads_slowly_gets_everything)
 	assert_text(zk_stage.changes, "data /a\n");
 }
 
-Test(zk_backend, a_frame_of_the_worker_wakes_the_loop)
-{
-	cr_assert(!is_readable());
-	cr_assert_eq(write(zk_stage.socket, "", 1), 1);
-	cr_assert(is_readable());
-}
-
 /* ---- the process ---- */
-
-static void check_null(int fd)
-{
-	char path[64];
-	char target[64] = "";
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)zk_stage.worker, fd);
-	cr_assert_gt(readlink(path, target, sizeof(target) - 1), 0);
-	cr_assert_str_eq(target, "/dev/null");
-}
-
-/* The set of signals in a line of the worker's status. */
-static unsigned long long signals_of_worker(const char *name)
-{
-	char path[64];
-	char line[256];
-	unsigned long long signals = 0;
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)zk_stage.worker);
-	FILE *status = fopen(path, "re");
-	while (status && fgets(line, sizeof(line), status)) {
-		if (strncmp(line, name, strlen(name)) == 0) {
-			sscanf(line + strlen(name), ": %llx", &signals);
-		}
-	}
-	fclose(status);
-	return signals;
-}
-
-Test(zk_backend, the_worker_has_no_terminal_and_no_signals)
-{
-	int output = dup(STDOUT_FILENO);
-	int zeros = open("/dev/zero", O_RDWR | O_CLOEXEC);
-	dup2(zeros, STDOUT_FILENO);
-	signal(SIGUSR1, SIG_IGN);
-	zk_stage_pass_ms(LASTED_MS);
-	zk_stage_kill_worker();
-	dup2(output, STDOUT_FILENO);
-	close(output);
-	close(zeros);
-	check_null(0);
-	check_null(1);
-	cr_assert_eq(getpgid(zk_stage.worker), zk_stage.worker, "no ^C of a terminal reaches it");
-	unsigned long long blocked = signals_of_worker("SigBlk");
-	cr_assert(blocked & 1ULL << (SIGTERM - 1));
-	cr_assert(blocked & 1ULL << (SIGINT - 1));
-	cr_assert_not(signals_of_worker("SigIgn") & 1ULL << (SIGUSR1 - 1));
-}
-
-Test(zk_backend, a_replaced_worker_has_ended_before)
-{
-	pid_t first = zk_stage.worker;
-	zk_stage_pass_ms(LASTED_MS);
-	zk_stage_lose_connection();
-	cr_assert_neq(zk_stage.worker, first);
-	cr_assert_lt(kill(first, 0), 0);
-}
-
-Test(zk_end, closing_ends_the_session)
-{
-	zk_stage_open_connected();
-	pid_t worker = zk_stage.worker;
-	struct registry_task task = { .operation = REGISTRY_OP_STAT, .path = "/a" };
-	zk_stage_submit(&task);
-	zk_stage_leave_worker();
-	registry_zk_ops.close(zk_stage.backend);
-	cr_assert(zk_stage_was_closed());
-	cr_assert_lt(kill(worker, 0), 0);
-	cr_assert(!zk_stage_is_done(&task));
-}
 
 static int frozen_fd = -1;
 static bool waited_for_nothing;
@@ -519,30 +377,6 @@ Test(zk_end, closing_ends_the_session_of_a_frozen_worker)
 	registry_zk_ops.close(zk_stage.backend);
 	cr_assert_eq(zk_stage.now_ms - began_ms, 3000);
 	cr_assert(zk_stage_was_closed());
-	cr_assert_lt(kill(worker, 0), 0);
-}
-
-/* The session ends by itself, later. */
-Test(zk_end, closing_behind_a_frozen_worker_ends_when_no_other_can_be_started)
-{
-	zk_stage_open_connected();
-	pid_t worker = zk_stage.worker;
-	zk_stage_freeze_worker();
-	frozen_fd = ((struct registry_zk *)zk_stage.backend)->worker.fd;
-	forbid_worker();
-	registry_zk_ops.close(zk_stage.backend);
-	cr_assert(!zk_stage_was_closed());
-	cr_assert(!waited_for_nothing);
-	cr_assert_lt(kill(worker, 0), 0);
-}
-
-Test(zk_end, closing_without_a_connection_waits_for_nothing)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	pid_t worker = zk_stage.worker;
-	zk_stage_leave_worker();
-	registry_zk_ops.close(zk_stage.backend);
-	cr_assert(!zk_stage_was_closed());
 	cr_assert_lt(kill(worker, 0), 0);
 }
 
@@ -666,16 +500,4 @@ Test(zk_options, refused_credentials_are_read_again_for_the_next_attempt)
 	zk_stage_pass_ms(due_in_ms());
 	assert_words(zk_stage.log, "warn: ");
 	cr_assert_str_eq(zk_stage.hello.credential, "joe:new", "without a file it goes on");
-}
-
-Test(zk_options, the_url_names_servers_and_root)
-{
-	zk_stage_open((struct registry_options){ .url = "zookeeper://one:99,[::1]/deep/root" });
-	cr_assert_str_eq(zk_stage.hello.servers, "one:99,[::1]:2181");
-	cr_assert_str_eq(zk_stage.hello.auth, "none");
-	cr_assert_str_eq(zk_stage.hello.credential, "");
-	cr_assert_str_eq(zk_stage.hello.tls, "");
-	cr_assert_str_eq(registry_zk_ops.root(zk_stage.backend), "/deep/root");
-	cr_assert_eq(registry_zk_ops.heard_ms(zk_stage.backend), INT64_MIN);
-	cr_assert_null(registry_zk_ops.session(zk_stage.backend));
 }

@@ -75,20 +75,6 @@ static zhandle_t *start(const struct zk_hello *hello, const char *hosts, struct 
 	return zk_worker_connect(hello, hosts, on_session, on_log, err);
 }
 
-Test(connect, a_new_session_is_asked_for_with_its_timeout)
-{
-	const struct zk_hello hello = {
-		.timeout_ms = 6000, .auth = "none", .credential = "joe:x", .tls = ""
-	};
-	struct err err;
-	cr_expect_eq(start(&hello, "127.0.0.1:1", &err), handle);
-	cr_expect_str_eq(started, "127.0.0.1:1 for 6000 ms");
-	cr_expect_eq(resolution_delay_ms, -1, "its addresses are numbers");
-	cr_expect_eq(on_session_given, on_session);
-	cr_expect_eq(on_log_given, on_log);
-	cr_expect_eq(err.code, 0);
-}
-
 Test(connect, a_session_goes_on_with_its_password)
 {
 	struct zk_hello hello = {
@@ -133,32 +119,7 @@ Test(connect, credentials_go_to_the_server)
 	cr_expect_str_eq(err.msg, "the ZooKeeper client does not take the credentials");
 }
 
-Test(connect, a_client_that_does_not_start_is_an_error_with_its_reason)
-{
-	const struct zk_hello hello = {
-		.timeout_ms = 1, .auth = "digest", .credential = "joe:secret", .tls = ""
-	};
-	struct err err;
-	refuses_start = true;
-	cr_expect_null(start(&hello, "a:1", &err));
-	cr_expect_eq(err.code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_str_eq(err.msg, "the ZooKeeper client does not start: Too many open files");
-	cr_expect_str_eq(started, "a:1 for 1 ms", "there is nobody for the credentials");
-}
-
 #ifndef BERTH_ZK_TLS
-/* Never in the clear instead. */
-Test(connect, a_client_without_tls_makes_no_connection_for_it)
-{
-	const struct zk_hello hello = {
-		.timeout_ms = 1, .auth = "none", .credential = "", .tls = "/ca.pem"
-	};
-	struct err err;
-	cr_expect_null(start(&hello, "a:1", &err));
-	cr_expect_eq(err.code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_str_eq(started, "");
-	cr_expect_str_eq(zk_worker_tls_reason(), "");
-}
 #endif
 
 #ifndef BERTH_ZK_SASL

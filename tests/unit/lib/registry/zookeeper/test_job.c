@@ -1,8 +1,6 @@
 /* Tasks, from the request that does them to the answer that the core gets. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +13,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return zk_stage_clock(clock, now);
 }
 
-enum { SECOND_MS = 1000, TASKS = 200 };
+enum { SECOND_MS = 1000 };
 
 static void end_stage(void)
 {
@@ -46,36 +44,6 @@ Test(zk_job, data_come_with_what_is_known_of_their_node)
 	cr_assert_eq(task.ret_stat.node_id, 9);
 	cr_assert_eq(task.ret_stat.version, 3);
 	cr_assert(task.ret_childless);
-}
-
-Test(zk_job, a_node_of_another_session_is_not_ours)
-{
-	begin(REGISTRY_OP_GET, "/a");
-	const struct zk_request *get = submitted(ZK_GET, "/registry/a");
-	cr_assert(!get->watch);
-	zk_stage_result(
-		&(struct zk_result){ .tag = get->tag, .stat = { .owner = 7, .children = 1 } });
-	check_code(&task, 0);
-	cr_assert(!task.ret_stat.own && task.ret_stat.ephemeral);
-	cr_assert(!task.ret_childless);
-}
-
-Test(zk_job, children_come_as_names)
-{
-	begin(REGISTRY_OP_CHILDREN, "/");
-	const struct zk_request *list = submitted(ZK_CHILDREN, "/registry");
-	zk_stage_result(&(struct zk_result){
-		.tag = list->tag, .names = { .packed = "a\0bc", .len = 5, .count = 2 } });
-	check_code(&task, 0);
-	cr_assert_eq(task.ret_children_count, 2);
-	cr_assert_str_eq(task.ret_children[0], "a");
-	cr_assert_str_eq(task.ret_children[1], "bc");
-	cr_assert_null(task.ret_data);
-	free_results(&task);
-	begin(REGISTRY_OP_CHILDREN, "/a");
-	answer(submitted(ZK_CHILDREN, "/registry/a"), ZK_RC_OK);
-	check_code(&task, 0);
-	cr_assert_eq(task.ret_children_count, 0);
 }
 
 /* A server may send any number of names: each becomes a path, which is larger than the name. */
@@ -110,25 +78,6 @@ Test(zk_job, a_list_that_is_too_large_is_refused_before_it_is_kept)
 	free_results(&task);
 }
 
-Test(zk_job, a_path_outside_of_the_registry_is_the_servers)
-{
-	begin(REGISTRY_OP_STAT, "//zookeeper/quota");
-	answer(submitted(ZK_EXISTS, "/zookeeper/quota"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_job, a_sequential_node_tells_its_name)
-{
-	begin(REGISTRY_OP_CREATE, "/a/n");
-	task.sequential = true;
-	const struct zk_request *create = submitted(ZK_CREATE, "/registry/a/n");
-	cr_assert(create->sequential);
-	zk_stage_result(&(struct zk_result){
-		.tag = create->tag, .data = "/registry/a/n0000000007", .len = 23 });
-	check_code(&task, 0);
-	cr_assert_str_eq(task.ret_data, "/registry/a/n0000000007");
-}
-
 /* The worker leaves out what is too long, but for the beginning of a record. */
 static void check_large(uint32_t size, const char *data, int code)
 {
@@ -146,29 +95,6 @@ Test(zk_job, data_beyond_the_limit_are_an_error)
 	check_large(LIMIT_RECORD_BYTES, "x", 0);
 	check_large(LIMIT_RECORD_BYTES + 1, "", BERTH_NO_RECORD);
 	check_large(LIMIT_RECORD_BYTES + 1, "JSONServiceRecord", BERTH_INVALID_RECORD);
-}
-
-Test(zk_job, each_task_gets_its_own_answer)
-{
-	static struct registry_task tasks[TASKS];
-	static uint32_t tags[TASKS];
-	static char paths[TASKS][16];
-	for (int i = 0; i < TASKS; i++) {
-		snprintf(paths[i], sizeof(paths[i]), "/n%d", i);
-		tasks[i] = (struct registry_task){ .operation = REGISTRY_OP_GET, .path = paths[i] };
-		zk_stage_submit(&tasks[i]);
-		tags[i] = zk_stage_request()->tag;
-	}
-	for (int i = TASKS - 1; i >= 0; i--) {
-		cr_assert(!zk_stage_is_done(&tasks[i]));
-		zk_stage_result(&(struct zk_result){
-			.tag = tags[i], .data = paths[i], .len = strlen(paths[i]) });
-		check_code(&tasks[i], 0);
-		cr_assert_str_eq(tasks[i].ret_data, paths[i]);
-		free_results(&tasks[i]);
-	}
-	begin(REGISTRY_OP_STAT, "/a");
-	cr_assert_lt(submitted(ZK_EXISTS, "/registry/a")->tag, TASKS, "slots are used again");
 }
 
 Test(zk_job, an_answer_that_nobody_waits_for_is_ignored)
@@ -298,14 +224,6 @@ Test(zk_job, a_write_that_the_library_gives_up_waits_for_the_next_connection)
 	check_code(&task, 0);
 }
 
-Test(zk_job, a_write_that_cannot_be_judged_is_an_error)
-{
-	const struct zk_request *look = lost_write(REGISTRY_OP_CREATE);
-	zk_stage_result(&(struct zk_result){
-		.tag = look->tag, .stat = { .owner = 99, .size = 1 }, .data = "x", .len = 1 });
-	check_code(&task, BERTH_FILE_ALREADY_EXISTS);
-}
-
 Test(zk_job, every_kind_of_write_is_looked_up)
 {
 	const struct zk_request *look = lost_write(REGISTRY_OP_SET);
@@ -318,15 +236,6 @@ Test(zk_job, every_kind_of_write_is_looked_up)
 	check_code(&task, 0);
 	answer(lost_write(REGISTRY_OP_REPLACE), ZK_RC_NO_NODE);
 	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_job, a_look_up_that_is_lost_is_made_again)
-{
-	lost_write(REGISTRY_OP_CREATE);
-	reconnect();
-	answer(request(ZK_GET, "/registry/a/b"), ZK_RC_NO_NODE);
-	answer(request(ZK_CREATE, "/registry/a/b"), ZK_RC_OK);
-	check_code(&task, 0);
 }
 
 Test(zk_job, a_write_is_lost_with_the_first_element_of_its_root_and_sent_again)
@@ -375,17 +284,6 @@ static void check_refused(int code, const char *words)
 	cr_assert_gt(registry_zk_ops.deadline_ms(zk_stage.backend), 0);
 }
 
-Test(zk_job, tasks_are_refused_while_the_registry_is_away)
-{
-	zk_stage_lose_connection();
-	check_refused(BERTH_REGISTRY_UNAVAILABLE, "/a: ZooKeeper is away");
-	zk_stage_pass_ms(ZK_STAGE_TIMEOUT_MS);
-	assert_words(zk_stage.states, "lost:");
-	check_refused(BERTH_REGISTRY_UNAVAILABLE, "/a: ZooKeeper is away");
-	connect_again();
-	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
-}
-
 Test(zk_job, tasks_are_refused_with_the_credentials)
 {
 	zk_stage_session(&(struct zk_session){
@@ -393,16 +291,6 @@ Test(zk_job, tasks_are_refused_with_the_credentials)
 	check_refused(BERTH_AUTHENTICATION_FAILED, "/a: the server refuses our credentials");
 	connect_again();
 	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
-}
-
-Test(zk_job, a_refused_task_can_be_taken_back)
-{
-	zk_stage_lose_connection();
-	begin(REGISTRY_OP_GET, "/a");
-	zk_stage_submit(&task);
-	registry_zk_ops.abandon(zk_stage.backend, &task);
-	zk_stage_dispatch();
-	cr_assert(!zk_stage_is_done(&task));
 }
 
 /* ---- deadlines ---- */
@@ -476,25 +364,6 @@ Test(zk_job, an_abandoned_task_is_touched_by_no_answer)
 	check_code(&next, BERTH_REGISTRY_UNAVAILABLE);
 	check_code(&third, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert(!zk_stage_is_done(&task));
-}
-
-Test(zk_job, the_end_of_all_tasks_spares_an_abandoned_one)
-{
-	struct registry_task others[2] = { { .operation = REGISTRY_OP_GET, .path = "/b" },
-		{ .operation = REGISTRY_OP_CREATE, .path = "/c" } };
-	begin(REGISTRY_OP_GET, "/a");
-	submitted(ZK_GET, "/registry/a");
-	zk_stage_submit(&others[0]);
-	request(ZK_GET, "/registry/b");
-	zk_stage_submit(&others[1]);
-	answer(request(ZK_CREATE, "/registry/c"), ZK_RC_NO_NODE);
-	request(ZK_CREATE, "/registry"); /* of the third task */
-	registry_zk_ops.abandon(zk_stage.backend, &task);
-	zk_stage_session(&(struct zk_session){
-		.state = ZK_SESSION_AUTH_FAILED, .server = "", .addresses = "" });
-	cr_assert(!zk_stage_is_done(&task));
-	check_code(&others[0], BERTH_AUTHENTICATION_FAILED);
-	check_code(&others[1], BERTH_AUTHENTICATION_FAILED);
 }
 
 Test(zk_job, slots_of_abandoned_tasks_are_used_again_after_a_loss)

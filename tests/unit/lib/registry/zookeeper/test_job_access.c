@@ -1,6 +1,5 @@
 /* Tasks that find no root, or that the server does not permit. */
 #include <criterion/criterion.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/zk_task.h"
@@ -42,36 +41,6 @@ Test(zk_access_secure, the_first_write_makes_each_element_of_the_root)
 	answer(request(ZK_CREATE, "/deep/root"), ZK_RC_OK);
 	answer(request(ZK_CREATE, "/deep/root/here"), ZK_RC_NODE_EXISTS);
 	answer(request(ZK_CREATE, "/deep/root/here/a"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_access, a_root_that_cannot_be_made_is_an_error_of_the_write)
-{
-	begin(REGISTRY_OP_CREATE, "/a");
-	answer(submitted(ZK_CREATE, "/registry/a"), ZK_RC_NO_NODE);
-	answer(request(ZK_CREATE, "/registry"), ZK_RC_NO_AUTH);
-	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
-	assert_words(task.ret_err.msg, "making the registry's root node /registry");
-}
-
-Test(zk_access, the_root_is_made_for_no_other_write)
-{
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	answer(submitted(ZK_CREATE, "/registry/a/b"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-	begin(REGISTRY_OP_SET, "/a");
-	answer(submitted(ZK_SET, "/registry/a"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_access_secure, the_servers_own_root_need_not_be_made)
-{
-	zk_stage_open((struct registry_options){ .url = "zookeeper://one/" });
-	zk_stage_connect();
-	begin(REGISTRY_OP_STAT, "/");
-	answer(submitted(ZK_EXISTS, "/"), ZK_RC_OK);
-	begin(REGISTRY_OP_CREATE, "/a");
-	answer(submitted(ZK_CREATE, "/a"), ZK_RC_NO_NODE);
 	check_code(&task, BERTH_PATH_NOT_FOUND);
 }
 

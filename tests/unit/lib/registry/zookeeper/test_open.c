@@ -1,15 +1,12 @@
 /* The options of a ZooKeeper backend and its session object, without a worker. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/registry/internal.h"
 #include "lib/registry/zookeeper/zookeeper.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 static struct registry_zk zk;
@@ -23,24 +20,6 @@ static int configure(const char *url, const char *auth, const char *auth_file)
 	int code = registry_zk_configure(&zk, strstr(url, "//") + 2, &all, &err);
 	cr_assert_eq(code, err.code);
 	return code;
-}
-
-Test(zk_open, the_url_becomes_one_form)
-{
-	cr_assert_eq(configure("zookeeper://one,[::1]:99/a/b", NULL, NULL), 0);
-	cr_assert_str_eq(zk.servers, "one:2181,[::1]:99");
-	cr_assert_str_eq(zk.url, "zookeeper://one:2181,[::1]:99/a/b");
-	cr_assert_str_eq(zk.root, "/a/b");
-	cr_assert_str_eq(zk.tls, "");
-	registry_zk_unconfigure(&zk);
-	cr_assert_eq(configure("zookeeper+tls://one/", NULL, NULL), 0);
-	cr_assert_str_eq(zk.url, "zookeeper+tls://one:2181/");
-	cr_assert_str_eq(zk.root, "");
-	cr_assert(strstr(zk.tls, "/tls/ca.pem,"));
-	registry_zk_unconfigure(&zk);
-	cr_assert_lt(configure("zookeeper://:/", NULL, NULL), 0);
-	cr_assert(!zk.servers && !zk.url && !zk.root);
-	registry_zk_unconfigure(&zk);
 }
 
 static const char *tls_with(const struct registry_options *options)
@@ -146,55 +125,6 @@ Test(zk_open, tls_and_sasl_need_a_library_that_has_them)
 	cr_expect_str_eq(refused("zookeeper+tls://one/", "digest"), TLS_REFUSED);
 	cr_expect_str_eq(refused("zookeeper://one/", "sasl"), SASL_REFUSED);
 	cr_expect_str_neq(refused("zookeeper+tls://one/", "sasl"), "none", "never both");
-}
-
-#define NAME "a-server-whose-name-is-long.in-a-domain-whose-name-is-longer.example.org"
-#define SERVERS NAME ":2181," NAME ":2182," NAME ":2183," NAME ":2184," NAME ":2185"
-
-struct login {
-	const char *auth;
-	const char *file;
-	const char *credential;
-};
-
-static bool is_whole(const struct login *login)
-{
-	return strcmp(zk.servers, SERVERS) == 0 &&
-		strcmp(zk.url, "zookeeper://" SERVERS "/a") == 0 && strcmp(zk.root, "/a") == 0 &&
-		strcmp(zk.auth, login->auth) == 0 &&
-		strcmp(zk.credential, login->credential) == 0 && zk.root_acl;
-}
-
-/* With an account that brings a warning. */
-static int configure_all(void *context)
-{
-	const struct login *login = context;
-	struct err err = ERR_INIT;
-	const struct registry_options options = registry_options_complete(
-		&(struct registry_options){
-			.url = "zookeeper://" SERVERS "/a",
-			.auth = login->auth,
-			.auth_file = login->file,
-			.secure = *login->credential != '\0',
-			.system_accounts = "sasl:yarn@",
-		});
-	zk = (struct registry_zk){ 0 };
-	int code = registry_zk_configure(&zk, SERVERS "/a", &options, &err);
-	bool wrong = code != err.code || (code == 0 && !is_whole(login));
-	registry_zk_unconfigure(&zk);
-	return wrong ? FAILING_WRONG : code;
-}
-
-Test(zk_open, without_memory_nothing_is_half_configured)
-{
-	char path[SCRATCH_PATH];
-	int fd = scratch_file(path);
-	cr_assert_eq(write(fd, "joe:secret", 10), 10);
-	failing_check_memory("without a login", configure_all, &(struct login){ "none", path, "" });
-	failing_check_memory(
-		"with a login", configure_all, &(struct login){ "digest", path, "joe:secret" });
-	close(fd);
-	unlink(path);
 }
 
 static json_t *session_with(const char *key, const char *value)

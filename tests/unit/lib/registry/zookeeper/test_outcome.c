@@ -73,13 +73,6 @@ Test(zk_outcome, nobody_knows_of_a_persistent_record_that_another_client_may_hav
 	check_failed(present("other", 0, NODE, 1), BERTH_TIMEOUT);
 }
 
-Test(zk_outcome, a_node_without_content_exists_whatever_another_client_wrote_to_it)
-{
-	write_record(REGISTRY_OP_CREATE, false);
-	task.len = 0;
-	check_failed(present("other", 0, NODE, 1), BERTH_FILE_ALREADY_EXISTS);
-}
-
 Test(zk_outcome, versions_say_whether_a_change_has_happened)
 {
 	write_record(REGISTRY_OP_SET, false);
@@ -192,34 +185,6 @@ Test(zk_outcome, a_swapped_node_has_another_version_than_the_one_before)
 }
 
 /* ---- errors ---- */
-
-Test(zk_outcome, codes_of_the_server_have_words)
-{
-	static const struct {
-		int32_t rc;
-		int code;
-		const char *words;
-	} cases[] = {
-		{ ZK_RC_NO_NODE, BERTH_PATH_NOT_FOUND, "/a: no such path" },
-		{ ZK_RC_NODE_EXISTS, BERTH_FILE_ALREADY_EXISTS, "/a: the path exists already" },
-		{ ZK_RC_BAD_VERSION, BERTH_FILE_ALREADY_EXISTS, "/a: the version is another one" },
-		{ ZK_RC_NOT_EMPTY, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY, "/a: it has children" },
-		{ ZK_RC_AUTH_FAILED, BERTH_AUTHENTICATION_FAILED,
-			"/a: the server refuses our credentials" },
-		{ ZK_RC_THROTTLED, BERTH_REGISTRY_UNAVAILABLE,
-			"/a: the server is overloaded and did nothing" },
-		{ ZK_RC_CONNECTION_LOSS, BERTH_REGISTRY_UNAVAILABLE, "/a: the connection is lost" },
-		{ ZK_RC_CLOSING, BERTH_REGISTRY_UNAVAILABLE, "/a: the connection is lost" },
-		{ ZK_RC_SESSION_MOVED, BERTH_REGISTRY_UNAVAILABLE, "/a: the connection is lost" },
-		{ -999, BERTH_FAILED, "/a: ZooKeeper error -999" },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		task = (struct registry_task){ .operation = REGISTRY_OP_SET, .path = "/a" };
-		registry_zk_set_error(&task, cases[i].rc);
-		cr_expect_eq(task.ret_err.code, cases[i].code, "%d", (int)cases[i].rc);
-		cr_expect_str_eq(task.ret_err.msg, cases[i].words);
-	}
-}
 
 Test(zk_outcome, an_ephemeral_record_cannot_take_the_place_of_a_node_with_children)
 {

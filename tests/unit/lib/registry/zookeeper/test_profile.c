@@ -45,15 +45,6 @@ static void enter(const char *certificates, const char *servers)
 	cr_expect_str_eq(words, "iron");
 }
 
-Test(profile, a_plain_connection_needs_no_file)
-{
-	enter("", "127.0.0.1:2181");
-	cr_expect_eq(rights, (unsigned)(SANDBOX_CONNECT_TCP | SANDBOX_THREADS));
-	cr_expect_str_eq(files, "");
-	cr_expect_eq(memory_mib, 1024);
-	cr_expect(knew_zone, "its file cannot be read from inside");
-}
-
 Test(profile, each_server_has_its_port)
 {
 	enter("", "127.0.0.1:2181,::1:2182,[::1]:80");
@@ -89,16 +80,4 @@ Test(profile, tls_reads_its_files_and_those_of_openssl)
 	cr_expect_str_eq(files, "/ca.pem /k " DIRECTORIES);
 	enter("c", "a:1");
 	cr_expect_str_eq(files, "c " DIRECTORIES);
-}
-
-Test(profile, a_path_that_is_too_long_is_left_out)
-{
-	char paths[2 * PATH_BYTES] = "";
-	memset(paths, 'p', PATH_BYTES);
-	strcpy(paths + PATH_BYTES, ",/cert.pem");
-	enter(paths, "a:1");
-	cr_expect_str_eq(files, "/cert.pem " DIRECTORIES);
-	memmove(paths, paths + 1, sizeof(paths) - 1);
-	enter(paths, "a:1");
-	cr_expect_eq(strlen(files), PATH_BYTES - 1 + strlen(" /cert.pem " DIRECTORIES));
 }

@@ -1,7 +1,6 @@
 /* The quota of a worker, and its replacement when it sends more. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <string.h>
 
 #include "tests/support/zk_stage.h"
 
@@ -33,18 +32,6 @@ Test(zk_quota, is_what_was_asked_for_and_a_little_more)
 	cr_expect(eq(uint, take_all(&quota, 1000000), AT_ONCE), "silence earns no flood");
 }
 
-Test(zk_quota, is_earned_in_parts_of_a_frame)
-{
-	struct registry_zk_quota quota;
-	unsigned taken = 0;
-	registry_zk_quota_begin(&quota, 1000);
-	cr_expect(eq(uint, take_all(&quota, 1000), AT_ONCE));
-	for (int64_t now_ms = 1005; now_ms <= 2000; now_ms += 5) {
-		taken += take_all(&quota, now_ms);
-	}
-	cr_expect(eq(uint, taken, A_SECOND));
-}
-
 Test(zk_quota, of_watches_is_kept_until_they_fire)
 {
 	struct registry_zk_quota quota;
@@ -72,20 +59,4 @@ Test(zk_quota, of_lines_in_the_log_is_twenty_a_second)
 		}
 		zk_stage_pass_ms(1000);
 	}
-}
-
-Test(zk_quota, is_new_with_each_worker)
-{
-	zk_stage_open_connected();
-	for (unsigned i = 0; i < 3 * AT_ONCE && zk_stage.workers == 1; i++) {
-		zk_stage_log(ZK_LOG_DETAIL, "words");
-	}
-	cr_expect(ne(ptr,
-			  strstr(zk_stage.log,
-				  "sends more than it was asked for; starting another worker"),
-			  NULL),
-		"%s", zk_stage.log);
-	zk_stage_pass_ms(1000);
-	zk_stage_connect();
-	cr_expect(eq(uint, zk_stage.workers, 2U));
 }

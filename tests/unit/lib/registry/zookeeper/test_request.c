@@ -39,18 +39,6 @@ static int end_of(enum zk_operation operation)
 		0, &(struct zk_request){ .operation = operation, .path = "/a", .data = "" });
 }
 
-Test(request, data_are_passed_on_unless_the_client_had_no_memory_for_them)
-{
-	library = (struct library){ .value = "data", .len = 4 };
-	cr_assert_eq(end_of(ZK_GET), PASSED_ON);
-	library = (struct library){ .value = NULL, .len = -1 };
-	cr_assert_eq(end_of(ZK_GET), PASSED_ON, "a node may have no data");
-	library = (struct library){ .value = NULL, .len = 4 };
-	cr_assert_eq(end_of(ZK_GET), ENDED);
-	library = (struct library){ .value = NULL, .len = 0 };
-	cr_assert_eq(end_of(ZK_GET), ENDED);
-}
-
 /* A failed allocation is a failed worker: the agent asks another one. */
 Test(request, a_worker_without_memory_ends)
 {
@@ -75,32 +63,6 @@ Test(request, a_worker_without_memory_ends)
 		cr_expect_gt(allocation, 1, "%zu", i);
 		cr_expect_eq(end_without(allocation, &request), PASSED_ON, "%zu", i);
 	}
-}
-
-Test(request, a_node_that_was_made_has_a_path)
-{
-	library = (struct library){ .path = "/a" };
-	cr_assert_eq(end_of(ZK_CREATE), PASSED_ON);
-	library = (struct library){ .path = NULL };
-	cr_assert_eq(end_of(ZK_CREATE), ENDED);
-}
-
-Test(request, each_child_has_a_name)
-{
-	char *names[] = { (char[]){ "b" }, (char[]){ "c" } };
-	library = (struct library){ .names = { 2, names } };
-	cr_assert_eq(end_of(ZK_CHILDREN), PASSED_ON);
-	names[1] = NULL;
-	cr_assert_eq(end_of(ZK_CHILDREN), ENDED);
-}
-
-Test(request, each_entry_of_an_acl_is_whole)
-{
-	struct ACL entry = { .perms = 31, .id = { (char[]){ "world" }, (char[]){ "anyone" } } };
-	library = (struct library){ .acl = { 1, &entry } };
-	cr_assert_eq(end_of(ZK_ACL), PASSED_ON);
-	entry.id.id = NULL;
-	cr_assert_eq(end_of(ZK_ACL), ENDED);
 }
 
 Test(request, a_request_that_the_client_may_have_queued_is_not_answered)
@@ -178,49 +140,6 @@ static struct zk_result ask_for(size_t row)
 		.watch = operations[row].watch });
 }
 
-Test(request, each_operation_is_a_call_of_the_client_and_its_answer_a_result)
-{
-	library = (struct library){ .value = "value", .len = 5, .path = "/a" };
-	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
-		const struct zk_result result = ask_for(i);
-		cr_expect_str_eq(call, operations[i].call);
-		cr_expect_eq(result.rc, ZOK, "%zu", i);
-		cr_expect_eq(is_that_of_node(&result.stat), operations[i].has_stat, "%zu", i);
-		cr_expect(operations[i].has_stat || is_empty(&result.stat), "%zu", i);
-	}
-}
-
-Test(request, a_refusal_has_nothing_but_its_code)
-{
-	struct ACL entry = { .perms = 31, .id = { (char[]){ "world" }, (char[]){ "anyone" } } };
-	char *names[] = { (char[]){ "b" } };
-	library = (struct library){ .rc = ZNOAUTH,
-		.value = "value",
-		.len = 5,
-		.path = "/a",
-		.names = { 1, names },
-		.acl = { 1, &entry } };
-	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
-		const struct zk_result result = ask_for(i);
-		cr_expect_eq(result.rc, ZNOAUTH, "%zu", i);
-		cr_expect(is_empty(&result.stat), "%zu", i);
-		cr_expect_eq(result.len, 0, "%zu", i);
-		cr_expect_eq(result.names.count, 0, "%zu", i);
-	}
-	library.value = NULL;
-	cr_expect_eq(ask_for(0).rc, ZNOAUTH, "its data are not missed");
-	library.path = NULL;
-	cr_expect_eq(ask_for(8).rc, ZNOAUTH, "nor its path");
-}
-
-Test(request, an_operation_of_another_protocol_is_refused)
-{
-	const struct zk_result result = ask(&(struct zk_request){
-		.tag = TAG, .operation = (enum zk_operation)99, .path = "/a", .data = "" });
-	cr_expect_eq(result.rc, ZBADARGUMENTS);
-	cr_expect_str_eq(call, "");
-}
-
 Test(request, data_come_whole_and_those_beyond_a_record_by_their_marker)
 {
 	char *value = malloc(LIMIT_RECORD_BYTES + 1);
@@ -248,27 +167,6 @@ Test(request, data_come_whole_and_those_beyond_a_record_by_their_marker)
 	free(value);
 }
 
-Test(request, children_and_entries_come_in_their_order)
-{
-	char *names[] = { (char[]){ "b" }, (char[]){ "" }, (char[]){ "long name" } };
-	struct ACL entries[] = { { .perms = 31,
-					 .id = { (char[]){ "world" }, (char[]){ "anyone" } } },
-		{ .perms = 1, .id = { (char[]){ "digest" }, (char[]){ "joe:x" } } } };
-	library = (struct library){ .names = { 3, names }, .acl = { 2, entries } };
-	struct zk_result result = ask_for(5);
-	cr_expect_eq(result.names.count, 3);
-	cr_expect_str_eq(zk_list_next(&result.names), "b");
-	cr_expect_str_eq(zk_list_next(&result.names), "");
-	cr_expect_str_eq(zk_list_next(&result.names), "long name");
-	cr_expect_null(zk_list_next(&result.names));
-	result = ask_for(7);
-	cr_expect_eq(result.names.count, 2);
-	cr_expect_str_eq(zk_list_next(&result.names), "31:world:anyone");
-	cr_expect_str_eq(zk_list_next(&result.names), "1:digest:joe:x");
-	entries[0].id.scheme = NULL;
-	cr_expect_eq(end_of(ZK_ACL), ENDED);
-}
-
 Test(request, a_list_that_no_frame_can_hold_fails_alone)
 {
 	enum { NAMES = 32, NAME_BYTES = ZK_FRAME_MAX_BYTES / NAMES };
@@ -288,29 +186,6 @@ Test(request, a_list_that_no_frame_can_hold_fails_alone)
 	cr_expect_eq(result.names.count, 0);
 	cr_expect(is_empty(&result.stat));
 	cr_expect_eq(ask_for(7).rc, ZMARSHALLINGERROR);
-	free(name);
-}
-
-/* The list itself is short enough; its frame is the largest one, or one byte larger. */
-Test(request, a_list_may_be_as_long_as_its_frame)
-{
-	enum { NAMES = 32, NAME_BYTES = ZK_FRAME_MAX_BYTES / NAMES };
-	char *name = malloc(NAME_BYTES);
-	char *names[NAMES];
-	memset(name, 'n', NAME_BYTES);
-	name[NAME_BYTES - 1] = '\0';
-	for (size_t i = 0; i < NAMES; i++) {
-		names[i] = name;
-	}
-	library = (struct library){ .names = { 0, names } };
-	cr_assert_eq(ask_for(5).rc, ZOK);
-	size_t rest = sent.len - 4;
-	library.names.count = NAMES;
-	names[NAMES - 1] = name + rest;
-	cr_expect_eq(ask_for(5).rc, ZOK);
-	cr_expect_eq(sent.len - 4, ZK_FRAME_MAX_BYTES);
-	names[NAMES - 1] = name + rest - 1;
-	cr_expect_eq(ask_for(5).rc, ZMARSHALLINGERROR);
 	free(name);
 }
 
@@ -425,17 +300,6 @@ static struct zk_result create_with(const char *packed, size_t len, size_t count
 		.acl = { .packed = packed, .len = len, .count = count } });
 }
 
-Test(request, a_node_is_made_with_its_acl)
-{
-	static const char two[] = "31:world:anyone\0"
-				  "-1:digest:joe:hash";
-	cr_expect_eq(create_with(two, sizeof(two), 2).rc, ZOK);
-	cr_expect_str_eq(call, "create /a '' persistent 31:world:anyone -1:digest:joe:hash");
-	cr_expect_eq(create_with("1:world", 8, 1).rc, ZINVALIDACL);
-	cr_expect_eq(create_with("world", 6, 1).rc, ZINVALIDACL);
-	cr_expect_str_eq(call, "", "the client is not asked");
-}
-
 Test(request, an_acl_has_64_entries_at_most)
 {
 	char packed[65 * 4];
@@ -462,22 +326,6 @@ static struct zk_result replace(const char *path, uint8_t sets)
 		.sets = sets });
 }
 
-Test(request, a_replacement_is_one_transaction_with_its_sets)
-{
-	library = (struct library){ .started = ZOK };
-	struct zk_result result = replace("/a", 1);
-	cr_expect_str_eq(call,
-		"delete /a of version 3, create /a 'data' ephemeral 31:world:anyone, "
-		"set /a 'data' of version -1: 3");
-	cr_expect_eq(result.rc, ZOK);
-	cr_expect(is_that_of_node(&result.stat));
-	result = replace("/a", 3);
-	cr_expect_str_eq(call,
-		"delete /a of version 3, create /a 'data' ephemeral 31:world:anyone, "
-		"set /a 'data' of version -1, set /a 'data' of version -1: 4");
-	cr_expect(is_that_of_node(&result.stat));
-}
-
 Test(request, a_replacement_fails_for_the_reason_of_the_part_that_failed)
 {
 	library = (struct library){ .rc = ZRUNTIMEINCONSISTENCY,
@@ -499,18 +347,6 @@ Test(request, a_replacement_fails_for_the_reason_of_the_part_that_failed)
 	memset(set_stats, 0, sizeof(set_stats)); /* or they would hold a leak */
 	library.started = ZINVALIDSTATE;
 	cr_expect_eq(replace("/a", 0).rc, ZINVALIDSTATE, "the client does not begin it");
-}
-
-Test(request, a_replacement_has_room_for_its_path)
-{
-	char path[2 * LIMIT_PATH_BYTES + 1];
-	memset(path, 'a', sizeof(path));
-	library = (struct library){ .started = ZOK };
-	path[sizeof(path) - 1] = '\0';
-	cr_expect_eq(replace(path, 0).rc, ZBADARGUMENTS);
-	cr_expect_str_eq(call, "");
-	path[sizeof(path) - 2] = '\0';
-	cr_expect_eq(replace(path, 0).rc, ZOK);
 }
 
 /* ---- over one node only ---- */

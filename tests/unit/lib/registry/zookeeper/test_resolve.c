@@ -129,26 +129,6 @@ Test(resolve, an_address_is_written_as_the_client_reads_it)
 	cr_expect_str_eq(err.msg, "cannot resolve '::1]': Name or service not known");
 }
 
-Test(resolve, a_host_without_an_address_is_left_out)
-{
-	struct err err;
-	no_such_host = "gone";
-	cr_expect_eq(resolve("gone:1,10.1.1.1:2,none:3", &err), 0);
-	cr_expect_str_eq(text, "10.1.1.1:2");
-	cr_expect_eq(lookups, 3);
-}
-
-Test(resolve, without_any_address_the_first_reason_is_the_error)
-{
-	struct err err;
-	no_such_host = "gone";
-	cr_expect_eq(resolve("none:1,gone:2", &err), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_eq(err.code, BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_str_eq(err.msg, "cannot resolve 'gone': Name or service not known");
-	cr_expect_eq(resolve("none:1", &err), BERTH_REGISTRY_UNAVAILABLE);
-	cr_expect_str_eq(err.msg, "no server has an address");
-}
-
 Test(resolve, an_address_counts_once_and_one_of_another_kind_not_at_all)
 {
 	struct err err;
@@ -204,14 +184,4 @@ Test(resolve, each_order_is_as_likely_as_any_other)
 	for (size_t order = 0; order < 6; order++) {
 		cr_expect_eq(times[order], 1, "%s: %d", orders[order], times[order]);
 	}
-}
-
-Test(resolve, addresses_that_do_not_fit_are_an_error)
-{
-	struct err err = ERR_INIT;
-	struct buffer out;
-	buffer_init(&out, 8);
-	cr_expect_eq(zk_worker_resolve(&out, "10.0.1.1:1", &err), BERTH_FAILED);
-	cr_expect_str_eq(err.msg, "no memory");
-	buffer_finish(&out);
 }

@@ -1,7 +1,6 @@
 /* Frames to the agent: whole, from any thread, and not for ever. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,39 +67,6 @@ static int end_of(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Larger than what the socket holds: the rest waits for the agent. */
-Test(send, a_large_frame_comes_whole)
-{
-	char *bytes = malloc(LARGE_BYTES);
-	begin();
-	pid_t child = fork();
-	if (child == 0) {
-		close(ends[1]);
-		send_bytes('f', LARGE_BYTES);
-		_exit(CAME_BACK);
-	}
-	close(ends[0]);
-	read_bytes(bytes, LARGE_BYTES);
-	cr_expect_eq(read(ends[1], bytes + 1, 1), 0, "and nothing behind it");
-	for (size_t i = 2; i < LARGE_BYTES; i++) {
-		cr_assert_eq(bytes[i], 'f');
-	}
-	cr_expect_eq(end_of(child), CAME_BACK);
-	free(bytes);
-}
-
-Test(send, a_frame_goes_on_after_a_signal_and_after_a_part_of_it)
-{
-	char bytes[10];
-	begin();
-	interruptions = 2;
-	most_bytes = 3;
-	send_bytes('f', sizeof(bytes));
-	read_bytes(bytes, sizeof(bytes));
-	cr_expect_eq(memcmp(bytes, "ffffffffff", sizeof(bytes)), 0);
-	cr_expect_eq(recv(ends[1], bytes, 1, MSG_DONTWAIT), -1);
-}
-
 static void *send_often(void *byte)
 {
 	for (int i = 0; i < FRAMES; i++) {
@@ -130,21 +96,6 @@ Test(send, frames_of_two_threads_do_not_mix)
 	}
 }
 
-Test(send, without_its_agent_a_worker_ends)
-{
-	begin();
-	pid_t child = fork();
-	if (child == 0) {
-		close(ends[1]);
-		char byte;
-		(void)!read(ends[0], &byte, 1); /* until the test has closed it */
-		send_bytes('f', 1);
-		_exit(CAME_BACK);
-	}
-	close(ends[1]);
-	cr_expect_eq(end_of(child), 0);
-}
-
 Test(send, an_agent_that_reads_nothing_is_left_after_its_silence)
 {
 	begin();
@@ -157,52 +108,4 @@ Test(send, an_agent_that_reads_nothing_is_left_after_its_silence)
 		_exit(CAME_BACK);
 	}
 	cr_expect_eq(end_of(child), 0);
-}
-
-/* ---- lines of log ---- */
-
-static char frame_bytes[4096];
-
-static struct zk_log read_log(void)
-{
-	struct zk_frame frame;
-	struct zk_log log;
-	ssize_t len = recv(ends[1], frame_bytes, sizeof(frame_bytes), MSG_DONTWAIT);
-	cr_assert_gt(len, 0);
-	cr_assert_eq(zk_frame_next(&frame, frame_bytes, (size_t)len), len);
-	cr_assert_eq(zk_log_decode(&log, &frame), 0);
-	return log;
-}
-
-Test(send, a_line_of_log_has_its_kind)
-{
-	begin();
-	zk_worker_log(ZK_LOG_CAGE, "cage: none");
-	struct zk_log log = read_log();
-	cr_expect_eq(log.kind, ZK_LOG_CAGE);
-	cr_expect_str_eq(log.message, "cage: none");
-	zk_worker_say("%s %d", "two", 2);
-	log = read_log();
-	cr_expect_eq(log.kind, ZK_LOG_OWN);
-	cr_expect_str_eq(log.message, "two 2");
-}
-
-Test(send, a_long_line_of_its_own_is_cut)
-{
-	begin();
-	zk_worker_say("%600d", 1);
-	const struct zk_log log = read_log();
-	cr_expect_eq(strlen(log.message), 511);
-}
-
-Test(send, a_line_that_no_frame_holds_is_left_out)
-{
-	char *line = malloc(ZK_FRAME_MAX_BYTES + 1);
-	char byte;
-	begin();
-	memset(line, 'l', ZK_FRAME_MAX_BYTES);
-	line[ZK_FRAME_MAX_BYTES] = '\0';
-	zk_worker_log(ZK_LOG_OWN, line);
-	cr_expect_eq(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
-	free(line);
 }

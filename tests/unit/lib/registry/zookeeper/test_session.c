@@ -1,10 +1,8 @@
 /* The state of the session, as the worker's reports and the passing of time make it. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "lib/base/array.h"
 #include "tests/support/zk_stage.h"
@@ -77,29 +75,6 @@ Test(zk_session, is_as_the_server_decides)
 	cr_assert_eq(heard_ms(), zk_stage.now_ms);
 }
 
-static void check_timeout(uint32_t granted_ms, int timeout_ms)
-{
-	if (zk_stage.backend) {
-		zk_stage_detach();
-	}
-	zk_stage_open((struct registry_options){ 0 });
-	zk_stage_session(&(struct zk_session){ .state = ZK_SESSION_CONNECTED,
-		.id = 1,
-		.timeout_ms = granted_ms,
-		.server = "",
-		.addresses = "" });
-	cr_assert_eq(registry_zk_ops.session_timeout_ms(zk_stage.backend), timeout_ms);
-}
-
-Test(zk_session, lasts_an_hour_at_most)
-{
-	check_timeout(1, 1);
-	check_timeout(3600000, 3600000);
-	check_timeout(3600001, 3600000);
-	check_timeout(UINT32_MAX, 3600000);
-	check_timeout(0, 3600000);
-}
-
 Test(zk_session, a_worker_that_connects_twice_is_replaced)
 {
 	zk_stage_open_connected();
@@ -153,27 +128,6 @@ Test(zk_session, a_worker_without_an_answer_is_replaced_while_the_session_lives)
 	assert_state("connected");
 }
 
-/* A server that has much to do answers the last question late. */
-Test(zk_session, any_answer_is_a_sign_of_life)
-{
-	struct registry_task task = { .operation = REGISTRY_OP_STAT, .path = "/a" };
-	zk_stage_open_connected();
-	zk_stage_submit(&task);
-	uint32_t tag = zk_stage_request()->tag;
-	int64_t begin_ms = zk_stage.now_ms;
-	zk_stage_pass_ms(QUIET_MS);
-	cr_assert_eq(zk_stage_request()->operation, ZK_EXISTS);
-	zk_stage_pass_ms(PATIENCE_MS - 1000);
-	zk_stage_result(&(struct zk_result){ .tag = tag, .rc = ZK_RC_NO_NODE });
-	cr_assert_null(zk_stage_request(), "one question is enough");
-	cr_assert_eq(heard_ms(), begin_ms);
-	cr_assert_eq(due_in_ms(), PATIENCE_MS);
-	zk_stage_pass_ms(PATIENCE_MS - 1);
-	cr_assert_eq(zk_stage.workers, 1);
-	zk_stage_pass_ms(1);
-	cr_assert_eq(zk_stage.workers, 2);
-}
-
 Test(zk_session, words_of_the_library_are_no_sign_of_the_server)
 {
 	static const int32_t own[] = { ZK_RC_CONNECTION_LOSS, ZK_RC_API_ERROR,
@@ -208,58 +162,6 @@ Test(zk_session, an_old_answer_says_nothing_newer)
 	cr_assert_eq(heard_ms(), second_ms);
 	zk_stage_result(&(struct zk_result){ .tag = tags[0] });
 	cr_assert_eq(heard_ms(), second_ms);
-}
-
-/*
- * Behind a slow link the answer to a question comes when the next one would be due. `head_ms`: how
- * long after the question a task is sent, whose answer comes first.
- */
-static void check_slow_answer(int64_t head_ms)
-{
-	struct registry_task task = { .operation = REGISTRY_OP_STAT, .path = "/a" };
-	zk_stage_open_connected();
-	zk_stage_pass_ms(QUIET_MS);
-	uint32_t question = zk_stage_request()->tag;
-	int64_t asked_ms = zk_stage.now_ms;
-	zk_stage_pass_ms(head_ms);
-	int64_t sent_ms = zk_stage.now_ms;
-	zk_stage_submit(&task);
-	zk_stage_answer(zk_stage_request(), ZK_RC_OK);
-	cr_assert_eq(heard_ms(), sent_ms);
-	zk_stage_pass_ms(QUIET_MS);
-	cr_assert_null(zk_stage_request(), "one question is under way already");
-	zk_stage_pass_ms(PATIENCE_MS - QUIET_MS - 1);
-	zk_stage_result(&(struct zk_result){ .tag = question });
-	cr_assert_eq(heard_ms(), sent_ms, "%lld ms later", (long long)(heard_ms() - sent_ms));
-	cr_assert_eq(zk_stage.workers, 1);
-	cr_assert_geq(zk_stage.now_ms, asked_ms + QUIET_MS);
-	zk_stage_dispatch();
-	const struct zk_request *next = zk_stage_request();
-	cr_assert(next && next->tag == REGISTRY_ZK_TAG_CONTACT, "the quiet is longer than that");
-	asked_ms = zk_stage.now_ms;
-	zk_stage_pass_ms(PATIENCE_MS - 1);
-	zk_stage_answer(next, ZK_RC_OK);
-	cr_assert_eq(heard_ms(), asked_ms);
-}
-
-Test(zk_session, an_answer_counts_for_its_own_question)
-{
-	check_slow_answer(1000);
-}
-
-Test(zk_session, a_request_of_the_same_millisecond_is_not_the_question)
-{
-	check_slow_answer(0);
-}
-
-Test(zk_session, an_answer_that_nothing_asked_for_is_none)
-{
-	zk_stage_open_connected();
-	int64_t before_ms = heard_ms();
-	zk_stage_pass_ms(100);
-	zk_stage_result(&(struct zk_result){ .tag = REGISTRY_ZK_TAG_CONTACT });
-	cr_assert_eq(heard_ms(), before_ms);
-	cr_assert_eq(due_in_ms(), QUIET_MS - 100);
 }
 
 /* The server's answer to the connection's first question may have come long before the report. */
@@ -343,16 +245,6 @@ Test(zk_session, workers_that_end_at_the_wish_without_a_word_are_not_asked)
 	cr_assert(zk_stage.hello.ends_in_silence);
 	end_worker();
 	cr_assert(!zk_stage.hello.ends_in_silence);
-}
-
-Test(zk_session, nobody_else_ends_in_silence)
-{
-	zk_stage_open_connected();
-	cr_assert(!zk_stage.hello.ends_in_silence);
-	zk_stage_pass_ms(QUIET_MS);
-	cr_assert_eq(zk_stage_request()->operation, ZK_EXISTS);
-	zk_stage_pass_ms(QUIET_MS);
-	cr_assert(!says_alive());
 }
 
 /* ---- the connection is lost ---- */
@@ -460,13 +352,6 @@ Test(zk_session, that_cannot_be_resumed_is_replaced_without_a_loss)
 	assert_state("connected");
 }
 
-Test(zk_session, that_is_resumed_has_its_own_time_for_a_connection)
-{
-	open_with_session();
-	report_search(ZK_STAGE_ADDRESSES);
-	cr_assert_eq(due_in_ms(), 30000 / 2 / 3);
-}
-
 /* ---- the credentials are refused ---- */
 
 /* The time until the next attempt, which it lets pass. */
@@ -504,18 +389,6 @@ Test(zk_session, refused_credentials_are_tried_again_more_and_more_seldom)
 	cr_assert_null(strstr(zk_stage.states, "lost:"), "%s", zk_stage.states);
 	const char *told = strstr(zk_stage.states, "denied:");
 	cr_assert_null(strstr(told + 1, "denied:"), "%s", zk_stage.states);
-}
-
-Test(zk_session, refused_credentials_fail_what_waits)
-{
-	struct registry_task sent = { .operation = REGISTRY_OP_STAT, .path = "/a" };
-	zk_stage_open_connected();
-	zk_stage_log(ZK_LOG_OWN, "user joe is unknown");
-	zk_stage_submit(&sent);
-	report(ZK_SESSION_AUTH_FAILED);
-	cr_assert(zk_stage_is_done(&sent));
-	cr_assert_eq(sent.ret_err.code, BERTH_AUTHENTICATION_FAILED);
-	assert_words(zk_stage.states, "denied: user joe is unknown\n");
 }
 
 Test(zk_session, credentials_are_accepted_when_the_server_answers_a_request)
@@ -591,38 +464,6 @@ Test(zk_session, each_server_has_its_turn_and_then_they_are_looked_up_again)
 	cr_assert(zk_stage.hello.look_up);
 }
 
-Test(zk_session, the_only_server_has_all_its_tries)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	for (unsigned i = 1; i < 4; i++) {
-		report_search("10.0.0.1:2181");
-		wait_for_successor(i < 3 ? (int64_t)TRY_MS << (i - 1) : 40000);
-		cr_assert_eq(zk_stage.attempts, i);
-		cr_assert_str_eq(zk_stage.trouble, "10.0.0.1:2181: no answer");
-		cr_assert_str_eq(zk_stage.hello.addresses, "10.0.0.1:2181");
-	}
-}
-
-Test(zk_session, a_worker_that_searches_on_has_no_more_time)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	report_search(ZK_STAGE_ADDRESSES);
-	zk_stage_pass_ms(TRY_MS / 2);
-	report_search(ZK_STAGE_ADDRESSES);
-	wait_for_successor(TRY_MS - TRY_MS / 2);
-}
-
-Test(zk_session, a_worker_that_says_why_is_counted_once)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	report_search(ZK_STAGE_ADDRESSES);
-	zk_stage_log(ZK_LOG_LIBRARY, "refused");
-	zk_stage_pass_ms(TRY_MS);
-	cr_assert_eq(zk_stage.workers, 2);
-	cr_assert_eq(zk_stage.attempts, 1);
-	cr_assert_str_eq(zk_stage.trouble, "refused");
-}
-
 Test(zk_session, servers_that_were_not_found_are_looked_up_each_time)
 {
 	zk_stage_open((struct registry_options){ 0 });
@@ -633,17 +474,4 @@ Test(zk_session, servers_that_were_not_found_are_looked_up_each_time)
 		cr_assert_str_eq(zk_stage.hello.addresses, "");
 	}
 	cr_assert_eq(zk_stage.attempts, 0);
-}
-
-Test(zk_session, attempts_are_counted_since_the_last_connection)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	report_search(ZK_STAGE_ADDRESSES);
-	zk_stage_log(ZK_LOG_LIBRARY, "refused");
-	zk_stage_log(ZK_LOG_LIBRARY, "refused again");
-	cr_assert_eq(zk_stage.attempts, 2);
-	zk_stage_connect();
-	zk_stage_lose_connection();
-	zk_stage_log(ZK_LOG_LIBRARY, "refused");
-	cr_assert_eq(zk_stage.attempts, 1);
 }

@@ -6,35 +6,6 @@ TestSuite(worker, .init = make_page);
 
 /* ---- a worker begins ---- */
 
-static int end_of_main(int argc, const char *first)
-{
-	char word[16] = "";
-	char *words[] = { (char[]){ "berth-zookeeper" }, word, word, NULL };
-	snprintf(word, sizeof(word), "%s", first);
-	char said[256] = "";
-	int ends[2];
-	cr_assert_eq(pipe(ends), 0);
-	pid_t child = fork();
-	if (child == 0) {
-		alarm(5);
-		dup2(ends[1], STDERR_FILENO);
-		_exit(zk_worker_main(argc, words));
-	}
-	close(ends[1]);
-	(void)!read(ends[0], said, sizeof(said) - 1);
-	close(ends[0]);
-	cr_expect_str_eq(said, "berth-zookeeper: started by berthd and the like, not by hand\n");
-	return end_of(child);
-}
-
-Test(worker, nobody_starts_it_by_hand)
-{
-	cr_expect_eq(end_of_main(1, ""), 2);
-	cr_expect_eq(end_of_main(2, "2"), 2);
-	cr_expect_eq(end_of_main(2, "--help"), 2);
-	cr_expect_eq(end_of_main(3, "9"), 2);
-}
-
 Test(worker, it_is_alone_with_its_socket)
 {
 	const struct zk_hello words = hello();
@@ -44,58 +15,6 @@ Test(worker, it_is_alone_with_its_socket)
 	hear_done("/a");
 	cr_expect(page->is_alone);
 	cr_expect_eq(page->open_fds, 1U << WORKER_FD | 7, "%x", page->open_fds);
-	end();
-}
-
-static void check_at(int fd)
-{
-	const struct zk_hello words = hello();
-	struct buffer frame;
-	page->open_fds = 0;
-	begin_at(fd);
-	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
-	cr_assert_eq(zk_hello_encode(&frame, &words), 0);
-	say(&frame);
-	hear_beginning();
-	request("/a");
-	hear_done("/a");
-	cr_expect_eq(page->open_fds, 1U << fd | 7, "%x", page->open_fds);
-	end();
-}
-
-Test(worker, its_socket_may_be_the_first_descriptor)
-{
-	check_at(3);
-	check_at(4);
-}
-
-Test(worker, all_words_of_the_cage_are_said)
-{
-	const struct zk_hello words = hello();
-	page->has_long_cage = true;
-	begin(&words);
-	cr_expect_eq(strlen(hear_log(ZK_LOG_CAGE)), strlen("cage: ") + SANDBOX_WORDS_BYTES - 1);
-	end();
-}
-
-Test(worker, the_first_one_looks_its_servers_up)
-{
-	struct zk_hello words = hello();
-	words.tls = "/ca.pem";
-	begin(&words);
-	const struct zk_session session = hear_beginning();
-	cr_expect_str_eq(session.addresses, FOUND);
-	request("/hello");
-	cr_expect_str_eq(hear_log(ZK_LOG_OWN), "zk1:2181,zk2:2181  6000");
-	hear_done("/hello");
-	cr_expect_eq(page->lookups, 1);
-	cr_expect_str_eq(page->servers, "zk1:2181,zk2:2181");
-	cr_expect_str_eq(page->hosts, FOUND);
-	cr_expect_eq(page->cages, 1);
-	cr_expect_str_eq(page->certificates, "/ca.pem");
-	cr_expect_str_eq(page->caged_servers, FOUND);
-	cr_expect_eq(page->log_level, ZOO_LOG_LEVEL_WARN);
-	cr_expect(page->in_order, "the order is drawn already");
 	end();
 }
 
@@ -109,16 +28,6 @@ Test(worker, a_later_one_takes_the_addresses_of_the_one_before)
 	hear_done("/a");
 	cr_expect_eq(page->lookups, 0);
 	cr_expect_str_eq(page->hosts, "10.0.0.9:2181");
-	end();
-}
-
-Test(worker, a_later_one_looks_them_up_when_the_agent_wants_that)
-{
-	struct zk_hello words = hello();
-	words.addresses = "10.0.0.9:2181";
-	words.look_up = true;
-	begin(&words);
-	cr_expect_str_eq(hear_beginning().addresses, FOUND);
 	end();
 }
 
@@ -167,35 +76,6 @@ Test(worker, it_ends_while_it_looks_for_addresses)
 	end();
 }
 
-Test(worker, it_ends_when_the_agent_closes_while_it_looks_for_addresses)
-{
-	const struct zk_hello words = hello();
-	page->failing_lookups = 1000;
-	begin(&words);
-	hear_log(ZK_LOG_OWN);
-	close_session();
-	cr_expect_eq(end_of(worker), 0);
-	cr_expect_eq(page->lookups, 1);
-	close(agent);
-}
-
-/* A name server may be away for long. */
-Test(worker, it_sees_that_the_agent_has_closed_already)
-{
-	const struct zk_hello words = hello();
-	struct buffer frames;
-	page->failing_lookups = 1000;
-	page->time_flies = true;
-	begin_at(WORKER_FD);
-	buffer_init(&frames, ZK_FRAME_MAX_BYTES);
-	cr_assert_eq(zk_hello_encode(&frames, &words), 0);
-	cr_assert_eq(zk_close_encode(&frames), 0);
-	say(&frames);
-	cr_expect_eq(end_of(worker), 0);
-	cr_expect_eq(page->lookups, 1);
-	close(agent);
-}
-
 Test(worker, there_is_no_cage_for_sasl)
 {
 	struct zk_hello words = hello();
@@ -205,47 +85,6 @@ Test(worker, there_is_no_cage_for_sasl)
 		"cage: none, because SASL mechanisms read files of their own");
 	hear_session(ZK_SESSION_CONNECTING);
 	cr_expect_eq(page->cages, 0);
-	end();
-}
-
-Test(worker, a_client_library_that_does_not_start_ends_it)
-{
-	const struct zk_hello words = hello();
-	page->refuses_start = true;
-	begin(&words);
-	hear_beginning();
-	cr_expect_str_eq(hear_log(ZK_LOG_OWN), "it does not start");
-	cr_expect_eq(end_of(worker), 1);
-	close(agent);
-}
-
-Test(worker, a_hello_may_come_in_pieces)
-{
-	struct zk_hello words = hello();
-	struct buffer frame;
-	char *large = malloc(200 * 1024);
-	memset(large, 's', 200 * 1024 - 1);
-	large[200 * 1024 - 1] = '\0';
-	words.servers = large;
-	page->interruptions = 2;
-	begin_at(WORKER_FD);
-	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
-	cr_assert_eq(zk_hello_encode(&frame, &words), 0);
-	append_request(&frame, "/behind");
-	cr_assert_eq(send(agent, frame.data, 1, 0), 1);
-	for (int i = 0; i < 2000 && page->pause_count < 4; i++) {
-		usleep(1000); /* until it waits for more */
-	}
-	buffer_consume(&frame, 1);
-	while (frame.len > 0) {
-		ssize_t n = send(agent, frame.data, frame.len, MSG_NOSIGNAL);
-		cr_assert_gt(n, 0);
-		buffer_consume(&frame, (size_t)n);
-	}
-	buffer_finish(&frame);
-	hear_beginning();
-	hear_done("/behind");
-	free(large);
 	end();
 }
 
@@ -321,30 +160,6 @@ Test(worker, each_request_is_passed_on_once)
 	end();
 }
 
-Test(worker, a_frame_may_be_as_large_as_frames_are)
-{
-	const struct zk_hello words = hello();
-	struct zk_request large = { .operation = ZK_SET, .path = "/large", .data = "" };
-	struct buffer frame;
-	begin(&words);
-	hear_beginning();
-	buffer_init(&frame, 2 * ZK_FRAME_MAX_BYTES);
-	cr_assert_eq(zk_request_encode(&frame, &large), 0);
-	large.len = ZK_FRAME_MAX_BYTES + 4 - frame.len;
-	large.data = calloc(1, large.len);
-	buffer_clear(&frame);
-	cr_assert_eq(zk_request_encode(&frame, &large), 0);
-	for (size_t sent = 0; sent < frame.len;) {
-		ssize_t n = send(agent, frame.data + sent, frame.len - sent, MSG_NOSIGNAL);
-		cr_assert_gt(n, 0);
-		sent += (size_t)n;
-	}
-	hear_done("/large");
-	buffer_finish(&frame);
-	free((char *)(uintptr_t)large.data);
-	end();
-}
-
 Test(worker, close_ends_the_session_and_an_end_without_it_does_not)
 {
 	const struct zk_hello words = hello();
@@ -360,58 +175,11 @@ Test(worker, close_ends_the_session_and_an_end_without_it_does_not)
 	close(agent);
 }
 
-static int end_after(const void *bytes, size_t len, bool greets)
-{
-	const struct zk_hello words = hello();
-	if (greets) {
-		begin(&words);
-	} else {
-		begin_at(WORKER_FD);
-	}
-	if (greets) {
-		hear();
-	}
-	cr_assert_eq(send(agent, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
-	int code = end_of(worker);
-	close(agent);
-	return code;
-}
-
-Test(worker, bytes_that_no_agent_sends_end_it)
-{
-	static const char no_frame[5] = { 127, 127, 127, 127, 1 };
-	static const char no_request[6] = { 0, 0, 0, 2, ZK_FRAME_REQUEST, 'x' };
-	static const char no_hello[6] = { 0, 0, 0, 2, ZK_FRAME_HELLO, 'x' };
-	cr_expect_eq(end_after(no_frame, sizeof(no_frame), false), 1000 + SIGABRT);
-	cr_expect_eq(end_after(no_hello, sizeof(no_hello), false), 1000 + SIGABRT);
-	cr_expect_eq(end_after(no_frame, sizeof(no_frame), true), 1000 + SIGABRT);
-	cr_expect_eq(end_after(no_request, sizeof(no_request), true), 1000 + SIGABRT);
-	page->failing_lookups = 1000;
-	page->time_flies = true;
-	cr_expect_eq(end_after(no_frame, sizeof(no_frame), true), 1000 + SIGABRT);
-}
-
 /* ---- silence ---- */
 
 static int last_pause(void)
 {
 	return page->pauses[page->pause_count - 1];
-}
-
-Test(worker, an_agent_may_be_silent_for_ever_unless_it_says_otherwise)
-{
-	struct zk_hello words = hello();
-	begin(&words);
-	hear_beginning();
-	ask_session(ZOO_CONNECTED_STATE);
-	hear_session(ZK_SESSION_CONNECTED);
-	hear();
-	request("/a");
-	hear_done("/a");
-	for (int i = 0; i < page->pause_count; i++) {
-		cr_expect_eq(page->pauses[i], -1, "%d: %d", i, page->pauses[i]);
-	}
-	end();
 }
 
 Test(worker, an_agent_that_is_silent_for_a_session_is_left)
@@ -427,54 +195,7 @@ Test(worker, an_agent_that_is_silent_for_a_session_is_left)
 	close(agent);
 }
 
-Test(worker, the_server_decides_how_long_a_session_is)
-{
-	struct zk_hello words = hello();
-	words.ends_in_silence = true;
-	begin(&words);
-	hear_beginning();
-	ask_session(ZOO_CONNECTED_STATE);
-	hear_session(ZK_SESSION_CONNECTED);
-	page->time_flies = true;
-	hear();
-	request("/a");
-	cr_expect_eq(end_of(worker), 0);
-	cr_expect_eq(last_pause(), 40000);
-	close(agent);
-}
-
-Test(worker, a_session_of_no_length_is_no_bound)
-{
-	struct zk_hello words = hello();
-	words.ends_in_silence = true;
-	words.timeout_ms = 0;
-	begin(&words);
-	hear_beginning();
-	request("/a");
-	hear_done("/a");
-	cr_expect_eq(page->pauses[1], -1);
-	end();
-}
-
 /* ---- the client library's log ---- */
-
-Test(worker, the_client_librarys_words_reach_the_agent)
-{
-	const struct zk_hello words = hello();
-	begin(&words);
-	hear_beginning();
-	request("/lines/1");
-	cr_expect_str_eq(hear_log(ZK_LOG_LIBRARY), "one line");
-	hear_done("/lines/1");
-	request("/quiet");
-	hear_done("/quiet");
-	request("/tls");
-	cr_expect_str_eq(hear_log(ZK_LOG_LIBRARY), "tls_ca /ca.pem cannot be used: no such file");
-	hear_done("/tls");
-	request("/long");
-	cr_expect_eq(strlen(hear_log(ZK_LOG_LIBRARY)), 511);
-	end();
-}
 
 Test(worker, twenty_lines_a_second_are_enough)
 {
@@ -566,17 +287,4 @@ Test(worker, it_looks_for_a_refusal_until_there_is_a_session)
 	}
 	cr_expect_eq(last_pause(), -1);
 	end();
-}
-
-Test(worker, the_silence_of_an_agent_counts_during_a_login_too)
-{
-	page->time_flies = true;
-	begin_login("joe:secret", true);
-	cr_expect_eq(end_of(worker), 0);
-	cr_assert_eq(page->pause_count, 5);
-	cr_expect_eq(page->pauses[1], 200);
-	cr_expect_eq(page->pauses[2], 200);
-	cr_expect_eq(page->pauses[3], 100);
-	cr_expect_eq(page->pauses[4], 0);
-	close(agent);
 }
