@@ -96,17 +96,6 @@ BOOK_TEST(a_book_that_is_closed_saves_at_once_what_waits)
 	cr_expect_str_eq(on_disk(stage), "web-1");
 }
 
-BOOK_TEST(a_closed_book_is_saved_as_it_was_then)
-{
-	(void)enter(stage, "web-1");
-	(void)enter(stage, "web-2");
-	bridge_book_close(stage->book);
-	container = "web-3";
-	wait_for_disk(stage);
-	cr_expect_str_eq(on_disk(stage), "web-2");
-	cr_expect_eq(stage->saved, 2);
-}
-
 BOOK_TEST(a_book_that_cannot_be_read_or_written_is_told)
 {
 	int log = stage_begin_log();

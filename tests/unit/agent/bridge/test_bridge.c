@@ -201,22 +201,6 @@ static void visit(void *context, const char *name, size_t count)
 	}
 }
 
-BRIDGE_TEST(linger_may_change)
-{
-	int owner = own(stage, "web-1", "/services/a");
-	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
-	stage->config.bridge.linger_ms = 3600000;
-	bridge_set_config(stage->bridge, &stage->config);
-	cr_assert(file_queue_wait(stage->common.files, 60000));
-	close(owner);
-	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "lingering"));
-	bridge_each_count(stage->bridge, visit, stage);
-	cr_expect_str_eq(stage->counted, "registered=1 ");
-	stage->config.bridge.linger_ms = 0;
-	bridge_set_config(stage->bridge, &stage->config);
-	GO_ON_UNTIL(stage, !stage_node(&stage->common, "/services/a"));
-}
-
 BRIDGE_TEST(a_path_that_has_become_free_goes_to_who_waits_for_it)
 {
 	int owners[] = { own(stage, "web-1", "/services/a"), -1 };
@@ -438,21 +422,6 @@ BRIDGE_TEST(sockets_are_passed_to_a_successor)
 
 /* ---- the directory of all ---- */
 
-BRIDGE_TEST(its_directory_may_go_and_come_back)
-{
-	int owner = own(stage, "web-1", "/services/a");
-	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
-	stage_remove(&stage->common, "containers");
-	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 0);
-	GO_ON_UNTIL(stage, !stage_node(&stage->common, "/services/a"));
-	/* It is made anew. */
-	GO_ON_UNTIL(stage, access(stage->containers, F_OK) == 0);
-	int other = own(stage, "web-2", "/services/b");
-	GO_ON_UNTIL(stage, is(stage, "web-2", "/services/b", "registered"));
-	close(owner);
-	close(other);
-}
-
 static bool is_away(const struct stage *stage)
 {
 	json_t *json = bridge_json(stage->bridge);
@@ -514,30 +483,6 @@ BRIDGE_TEST(a_directory_of_others_is_refused)
 	cr_expect(strstr(err.msg, "cannot open "), "%s", err.msg);
 	snprintf(stage->containers, sizeof(stage->containers), "%s",
 		stage_file(&stage->common, "containers"));
-}
-
-/* They are listed again a second later, without an event. */
-BRIDGE_TEST(without_a_descriptor_no_container_is_dropped)
-{
-	struct rlimit limit;
-	mkdir(stage_file(&stage->common, "containers/web-1"), 0755);
-	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 1);
-	int free_fd = dup(STDIN_FILENO);
-	close(free_fd);
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	const struct rlimit less = { (rlim_t)free_fd, limit.rlim_max };
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
-	mkdir(stage_file(&stage->common, "containers/web-2"), 0755);
-	for (int i = 0; i < 20; i++) {
-		ev_run(stage->common.loop, EVRUN_NOWAIT);
-	}
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	cr_expect(bridge_containers(stage->bridge) >= 1);
-	/* Meanwhile those that are known are served, and their events put nothing off. */
-	int owner = own(stage, "web-1", "/services/a");
-	GO_ON_UNTIL(stage, is(stage, "web-1", "/services/a", "registered"));
-	GO_ON_UNTIL(stage, bridge_containers(stage->bridge) == 2);
-	close(owner);
 }
 
 /* ---- report ---- */

@@ -15,13 +15,6 @@ static void start(void)
 
 TestSuite(check_damping, .init = start);
 
-Test(check_damping, holds_nothing_at_first)
-{
-	cr_expect_not(damping_held(&damping, 0));
-	cr_expect_eq(damping_release_ms(&damping, 5), 5);
-	cr_expect_float_eq(damping_penalty(&damping, 1000), 0, 1e-9);
-}
-
 Test(check_damping, holds_above_the_threshold_only)
 {
 	for (int down = 1; down <= 3; down++) {
@@ -80,14 +73,6 @@ Test(check_damping, a_release_is_final_until_the_threshold_is_passed_again)
 	cr_expect_not(damping_held(&damping, released_ms));
 }
 
-Test(check_damping, slow_failures_are_never_held)
-{
-	for (int64_t now = 0; now < 100 * HALF_LIFE_MS; now += HALF_LIFE_MS) {
-		damping_down(&damping, now);
-		cr_expect_not(damping_held(&damping, now));
-	}
-}
-
 Test(check_damping, a_night_of_flapping_is_held_for_a_bounded_time)
 {
 	for (int64_t now = 0; now < 1000000; now += 1000) {
@@ -109,15 +94,6 @@ Test(check_damping, goes_on_after_a_restart_on_another_clock)
 	json_decref(saved);
 	cr_expect(damping_held(&damping, 7000000));
 	cr_expect_leq(llabs(damping_release_ms(&damping, 7000000) - 7000000 - left_ms), 1);
-}
-
-Test(check_damping, a_saved_penalty_may_be_none)
-{
-	json_t *saved = damping_save(&damping, 0);
-	damping_down(&damping, 0);
-	cr_expect(damping_load(&damping, saved, 0));
-	cr_expect_float_eq(damping_penalty(&damping, 0), 0, 1e-9);
-	json_decref(saved);
 }
 
 Test(check_damping, keeps_what_it_has_when_the_saved_text_is_malformed)

@@ -179,15 +179,6 @@ STAGED(springs_instance_is_out_of_service_before_it_leaves, SPRING)
 	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves i1:in "));
 }
 
-STAGED(an_instance_that_was_never_there_informs_nobody, SPRING)
-{
-	make_wish(stage, ANNOUNCE_KEEP);
-	run_until(stage, ANNOUNCE_WITHDRAWN);
-	make_wish(stage, ANNOUNCE_DOWN);
-	run_until(stage, ANNOUNCE_WITHDRAWN);
-	cr_assert(eq(str, stage->writes, ""));
-}
-
 STAGED(a_departure_does_not_wait_for_a_registry_that_is_away, SPRING)
 {
 	make_wish(stage, ANNOUNCE_UP);
@@ -210,18 +201,6 @@ STAGED(the_service_record_follows_the_hosts_and_stays, REGISTRAR)
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in h1:leaves alias:leaves "));
-}
-
-STAGED(a_node_that_is_taken_holds_back_what_follows_it_alone, REGISTRAR)
-{
-	memory_put(stage->registry, ALIAS,
-		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
-	make_wish(stage, ANNOUNCE_UP);
-	run_until(stage, ANNOUNCE_CONFLICT);
-	cr_assert(eq(str, stage->writes, "h1:in "));
-	memory_remove(stage->registry, ALIAS);
-	run_until(stage, ANNOUNCE_REGISTERED);
-	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
 }
 
 static char *data_at(struct stage *stage, const char *path)
@@ -334,22 +313,6 @@ STAGED(a_node_that_is_no_longer_configured_leaves_after_the_others_are_written, 
 	cr_assert(eq(str, stage->writes, "alias:in h1:leaves "));
 }
 
-STAGED(a_host_that_is_taken_holds_back_the_service_record, REGISTRAR)
-{
-	memory_put(stage->registry, "//example/web/h1",
-		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
-	make_wish(stage, ANNOUNCE_UP);
-	run_until(stage, ANNOUNCE_CONFLICT);
-	char *alias;
-	while ((alias = data_at(stage, ALIAS)) == NULL) {
-	}
-	free(alias);
-	for (int i = 0; i < 5; i++) {
-		free(data_at(stage, ALIAS));
-	}
-	cr_assert(eq(str, stage->writes, "alias:in "));
-}
-
 STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
 {
 	memory_put(stage->registry, ALIAS, "{\"address\":\"10.0.0.1\"}");
@@ -363,49 +326,6 @@ STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
 	cr_assert(eq(int, stage->news, news + 1));
 }
 
-static void refuse_instance(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	if (task->operation == REGISTRY_OP_CREATE && strstr(task->path, "/i1")) {
-		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
-	}
-}
-
-STAGED(another_reason_of_a_failure_is_news, SPRING)
-{
-	memory_on_task(stage->registry, refuse_instance, NULL);
-	make_wish(stage, ANNOUNCE_UP);
-	while (dialect_set_state(stage->set) != ANNOUNCE_FAILED) {
-		ev_run(stage->loop, EVRUN_ONCE);
-	}
-	int news = stage->news;
-	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
-	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_FAILED));
-	cr_assert(eq(int, stage->news, news + 1));
-}
-
-static double since(const struct stage *stage)
-{
-	json_t *shown = dialect_set_json(stage->set);
-	double since = json_number_value(json_object_get(shown, "since"));
-	json_decref(shown);
-	return since;
-}
-
-STAGED(a_state_lasts_since_its_first_moment, SPRING)
-{
-	double created = since(stage);
-	usleep(2000);
-	make_wish(stage, ANNOUNCE_UP);
-	run_until(stage, ANNOUNCE_REGISTERED);
-	double registered = since(stage);
-	cr_assert(registered > created);
-	usleep(2000);
-	ev_run(stage->loop, EVRUN_NOWAIT);
-	make_wish(stage, ANNOUNCE_UP);
-	cr_assert(since(stage) == registered);
-}
-
 enum { HOUR_MS = 3600 * 1000 };
 
 /* A departure that the throttle held up would leave requests to an instance that has gone. */
@@ -417,46 +337,4 @@ STAGED(no_throttle_holds_up_a_departure, SPRING)
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
-}
-
-STAGED(an_instance_that_comes_back_is_throttled_again, SPRING)
-{
-	make_wish(stage, ANNOUNCE_UP);
-	run_until(stage, ANNOUNCE_REGISTERED);
-	configure(stage, SPRING, HOUR_MS);
-	make_wish(stage, ANNOUNCE_DOWN);
-	run_until(stage, ANNOUNCE_WITHDRAWN);
-	make_wish(stage, ANNOUNCE_UP);
-	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_WITHDRAWN));
-	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
-}
-
-STAGED(another_throttle_is_in_force_at_once, SPRING)
-{
-	make_wish(stage, ANNOUNCE_UP);
-	run_until(stage, ANNOUNCE_REGISTERED);
-	free(data_at(stage, "//spring/app/i1")); /* the news of our own write ends a pause, too */
-	configure(stage, SPRING, HOUR_MS);
-	make_wish_with(stage, ANNOUNCE_UP, false, "[{\"host\":\"10.0.0.2\",\"port\":\"1\"}]");
-	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_OUTDATED));
-}
-
-/* The first host is being written by the time the second one turns out to be taken. */
-STAGED(a_state_between_two_nodes_of_one_wish_is_no_news, REGISTRAR)
-{
-	memory_put(stage->registry, ALIAS, "{\"address\":\"10.0.0.1\"}");
-	make_wish(stage, ANNOUNCE_KEEP);
-	run_until(stage, ANNOUNCE_WITHDRAWN);
-	int news = stage->news;
-	make_wish(stage, ANNOUNCE_UP);
-	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_CONFLICT));
-	cr_assert(eq(int, stage->news, news + 1));
-}
-
-STAGED(the_time_of_registration_is_now_or_the_predecessors, SPRING)
-{
-	int64_t now_ms = (int64_t)time(NULL) * 1000;
-	int64_t registered_ms = dialect_set_registered_ms(stage->set);
-	cr_assert(registered_ms <= now_ms && registered_ms > now_ms - 3600 * 1000);
-	dialect_set_destroy(NULL);
 }

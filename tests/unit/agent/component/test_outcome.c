@@ -78,13 +78,6 @@ Test(component_outcome, nobody_waits_for_a_host_that_is_away)
 	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
 }
 
-Test(component_outcome, without_a_word_it_waits)
-{
-	struct component_outcome outcome = hosted();
-	cr_assert(eq(int, shown(&outcome, ANNOUNCE_REGISTERED), ANNOUNCE_WAITING));
-	cr_assert(eq(str, outcome.shown_why, "the host's agent cannot be reached"));
-}
-
 Test(component_outcome, reasons_are_the_hosts_where_it_decides)
 {
 	struct component_outcome outcome = hosted();
@@ -110,17 +103,6 @@ Test(component_outcome, a_record_is_withdrawn_when_the_host_has_it_no_longer)
 	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWING));
 	say(&outcome, NULL);
 	cr_assert(eq(int, shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN));
-}
-
-Test(component_outcome, a_record_that_never_was_is_withdrawn_at_once)
-{
-	static const char *const states[] = { "conflict", "refused", "failed" };
-	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-		struct component_outcome outcome = hosted();
-		say(&outcome, states[i]);
-		cr_assert_eq(
-			shown(&outcome, ANNOUNCE_WITHDRAWN), ANNOUNCE_WITHDRAWN, "%s", states[i]);
-	}
 }
 
 Test(component_outcome, a_state_keeps_its_time)

@@ -1,6 +1,5 @@
 /* Nodes whose number the registry chooses: who makes, finds, replaces and removes them. */
 #include <criterion/criterion.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,19 +110,6 @@ static size_t members(struct stage *stage)
 #define ONE "{\"serviceEndpoint\":{\"host\":\"a\",\"port\":1},\"status\":\"ALIVE\"}"
 #define TWO "{\"serviceEndpoint\":{\"host\":\"a\",\"port\":2},\"status\":\"ALIVE\"}"
 
-STAGED(joins_and_leaves, true)
-{
-	cr_assert_null(announce_path(stage->announce));
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	cr_assert_eq(members(stage), 1);
-	cr_assert_str_eq(announce_path(stage->announce), stage->list.children[0]);
-	wish(stage, ANNOUNCE_DOWN, ONE);
-	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WITHDRAWN);
-	cr_assert_eq(members(stage), 0);
-	cr_assert_null(announce_path(stage->announce));
-}
-
 STAGED(a_changed_member_joins_anew_before_the_old_one_leaves, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
@@ -168,19 +154,6 @@ STAGED(a_replaced_member_with_children_keeps_them, false)
 	memory_remove(stage->registry, child);
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
-}
-
-STAGED(a_member_that_was_deleted_joins_again, true)
-{
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	char *old = strdup(announce_path(stage->announce));
-	memory_remove(stage->registry, old);
-	RUN_UNTIL(stage->loop,
-		announce_path(stage->announce) && strcmp(announce_path(stage->announce), old) != 0);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	cr_assert_eq(members(stage), 1);
-	free(old);
 }
 
 STAGED(a_successor_finds_the_member_of_its_session, true)
@@ -302,69 +275,6 @@ STAGED(a_search_that_the_registry_refuses_is_made_again, true)
 	free(old);
 }
 
-enum { SEARCHES = 200, OTHERS = 100 };
-
-static void on_found(void *context, char *const *paths, size_t count, const struct err *err)
-{
-	(void)paths;
-	(void)count;
-	cr_assert_eq(err->code, 0, "%s", err->msg);
-	*(bool *)context = true;
-}
-
-static void search_once(struct stage *stage)
-{
-	bool found = false;
-	own_search_start(stage->registry, PREFIX, on_found, &found);
-	RUN_UNTIL(stage->loop, found);
-}
-
-/* A sanitized build sees even a single leak; here their number tells. */
-STAGED(a_search_leaves_no_memory_behind, true)
-{
-	for (int i = 0; i < OTHERS; i++) {
-		char path[64];
-		snprintf(path, sizeof(path), "%s/another%d", PARENT, i);
-		memory_put(stage->registry, path, ONE);
-	}
-	search_once(stage);
-	size_t before = mallinfo2().uordblks;
-	for (int i = 0; i < SEARCHES; i++) {
-		search_once(stage);
-	}
-	cr_assert_lt(mallinfo2().uordblks, before + SEARCHES * OTHERS * sizeof(char *) / 2);
-}
-
-STAGED(a_candidate_that_vanishes_during_the_search_is_none, true)
-{
-	struct refusal refusal = { REGISTRY_OP_STAT, BERTH_PATH_NOT_FOUND, 1 };
-	memory_put(stage->registry, "/group/member0000000000", TWO);
-	memory_on_task(stage->registry, refuse_task, &refusal);
-	announce_anew(stage, true, true);
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	cr_assert_eq(refusal.times, 0);
-	cr_assert_eq(members(stage), 2);
-}
-
-/* A callback that comes later would meet freed memory. */
-STAGED(a_search_may_be_cut_off, true)
-{
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	announce_anew(stage, true, true);
-	memory_set_answering(stage->registry, false);
-	wish(stage, ANNOUNCE_UP, ONE);
-	memory_set_answering(stage->registry, true);
-	memory_set_state(stage->registry, REGISTRY_AWAY);
-	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	cr_assert_eq(members(stage), 1);
-	announce_anew(stage, true, true);
-	wish(stage, ANNOUNCE_UP, ONE);
-}
-
 STAGED(a_search_that_an_outage_ends_begins_anew, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
@@ -400,19 +310,6 @@ STAGED(a_lost_session_takes_the_old_member_along, true)
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 2, "ours, and one of another client at the old path");
 	free(old);
-}
-
-STAGED(an_announcement_may_end_before_the_old_member_has_left, false)
-{
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	struct refusal refusal = { REGISTRY_OP_DELETE, BERTH_NO_PATH_PERMISSIONS, 1 };
-	memory_on_task(stage->registry, refuse_task, &refusal);
-	wish(stage, ANNOUNCE_UP, TWO);
-	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
-	announce_anew(stage, false, false);
-	memory_on_task(stage->registry, NULL, NULL);
-	cr_assert_eq(members(stage), 2);
 }
 
 static void count_lists(void *context, const struct registry_task *task, struct err *err)
@@ -468,26 +365,4 @@ STAGED(a_search_is_made_once_whatever_is_wished_meanwhile, true)
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(lists, 1);
 	cr_assert_eq(members(stage), 1);
-}
-
-STAGED(a_search_leaves_other_nodes_of_its_session_alone, true)
-{
-	const struct registry_bind bind = { .data = ONE, .len = strlen(ONE), .ephemeral = true };
-	static const char *const others[] = { "/group/memberx", "/group/member1", "/group/own" };
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	char *old = strdup(announce_path(stage->announce));
-	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-		struct answer answer = { 0 };
-		cr_assert_not_null(
-			registry_bind(stage->registry, others[i], &bind, answer_take, &answer));
-		RUN_UNTIL(stage->loop, answer.calls > 0);
-		answer_clear(&answer);
-	}
-	announce_anew(stage, true, true);
-	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage->loop, is_registered(stage));
-	cr_assert_str_eq(announce_path(stage->announce), old);
-	cr_assert_eq(members(stage), 4);
-	free(old);
 }

@@ -164,40 +164,6 @@ STAGED(the_component_hears_of_news_alone)
 	cr_assert_eq(stage->answers, answers);
 }
 
-/* Otherwise a slow registry would never have answered. */
-STAGED(a_look_that_is_under_way_is_not_begun_anew)
-{
-	memory_put(stage->registry, "/c/a", RECORD(""));
-	RUN_TO(stage, COMPONENT_SIBLINGS_SOME);
-	memory_remove(stage->registry, "/c/a");
-	RUN_TO(stage, COMPONENT_SIBLINGS_NONE);
-	pass(stage, 0);
-	int lists = stage->lists;
-	memory_set_answering(stage->registry, false);
-	pass(stage, 10);
-	pass(stage, 10);
-	pass(stage, 10);
-	memory_set_answering(stage->registry, true);
-	RUN_UNTIL(stage->loop, stage->lists > lists);
-	pass(stage, 0);
-	cr_assert_eq(stage->lists, lists + 1);
-}
-
-/* A callback that comes later would meet freed memory. */
-STAGED(nothing_is_left_of_looks_that_overtake_each_other)
-{
-	int lists = stage->lists;
-	stage->joins_meanwhile = true;
-	memory_put(stage->registry, "/c/a", RECORD(""));
-	RUN_UNTIL(stage->loop, stage->lists > lists + 1);
-	component_siblings_destroy(stage->siblings);
-	stage->siblings = NULL;
-	cr_assert_eq(watch_count(stage->registry), 0);
-	int answers = stage->answers;
-	pass(stage, 10);
-	cr_assert_eq(stage->answers, answers);
-}
-
 #define IS_NOW(answer)                                                                             \
 	RUN_UNTIL(loop, component_siblings_answer(siblings) == (answer) && refusals == 0)
 

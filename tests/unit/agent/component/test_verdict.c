@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <string.h>
 
 #include "agent/component/verdict.h"
 
@@ -73,16 +72,6 @@ Test(component_verdict, names_every_check_that_is_responsible)
 		"check db has not passed yet; check new has not passed yet"));
 }
 
-Test(component_verdict, a_long_list_of_checks_is_cut)
-{
-	struct component_check_view views[100];
-	for (size_t i = 0; i < 100; i++) {
-		views[i] = check_in(CHECK_STATE_DOWN);
-	}
-	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 100);
-	cr_assert(eq(sz, strlen(verdict.why), sizeof(verdict.why) - 1));
-}
-
 Test(component_verdict, a_check_of_some_endpoints_is_silent_until_its_first_verdict)
 {
 	struct component_check_view view = check_in(CHECK_STATE_PENDING);
@@ -130,23 +119,6 @@ Test(component_verdict, one_warning_is_a_warning_and_the_reason)
 	views[0].warning = true;
 	verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 2);
 	cr_assert(eq(str, verdict.why, "check c warns: because"));
-}
-
-Test(component_verdict, every_check_may_be_the_silent_one)
-{
-	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
-		check_in(CHECK_STATE_PENDING) };
-	views[1].whole = false;
-	cr_assert(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).silent);
-}
-
-/* The list ends at its count; behind it there is another component's check. */
-Test(component_verdict, looks_at_no_check_behind_the_last_one)
-{
-	struct component_check_view views[] = { check_in(CHECK_STATE_DOWN),
-		check_in(CHECK_STATE_DOWN) };
-	cr_assert(eq(
-		str, component_verdict(COMPONENT_GATE_OPEN, "", views, 1).why, "check c: because"));
 }
 
 Test(component_verdict, up_has_a_reason_that_counts_the_checks)

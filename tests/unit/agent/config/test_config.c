@@ -192,18 +192,6 @@ Test(config, a_check_guards_all_components_that_it_names)
 	config_unref(config);
 }
 
-Test(config, lives_as_long_as_a_reference_to_it)
-{
-	struct config *config = load("[component]\npath = /services/tomcat\n");
-	const struct config_component *component = &config->components[0];
-	config_ref(component->whole);
-	config_unref(config);
-	cr_expect_str_eq(component->path, "/services/tomcat");
-	config_unref(component->whole);
-	config_ref(NULL);
-	config_unref(NULL);
-}
-
 Test(config, the_hadoop_layout_has_the_paths_of_hadoops_code)
 {
 	struct config *config = load(
@@ -317,21 +305,6 @@ Test(config, a_reload_cannot_change_a_listener)
 	}
 	config_unref(now);
 #undef A_LISTENER
-}
-
-Test(config, the_last_reference_ends_it)
-{
-	struct config *config = load("[registry]\nrealm = r\n[zone z.org]\n");
-	for (int i = 0; i < 3; i++) {
-		config_ref(config);
-	}
-	for (int i = 0; i < 3; i++) {
-		config_unref(config);
-	}
-	cr_expect_str_eq(config->registry.realm, "r");
-	cr_expect_str_eq(config->zones[0].name, "z.org");
-	config_unref(config);
-	config_unref(NULL);
 }
 
 Test(config, an_id_that_is_written_is_not_that_of_the_container)

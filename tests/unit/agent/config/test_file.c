@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "tests/support/config_stage.h"
-#include "tests/support/descriptors.h"
 
 static bool refused;
 
@@ -53,25 +52,6 @@ Test(config_file, a_line_longer_than_64_KiB_is_refused_and_the_next_ones_are_rea
 	struct config *config = load(text);
 	cr_expect_eq(strlen(config->registry.realm), fill + 1);
 	config_unref(config);
-	free(text);
-}
-
-Test(config_file, a_line_of_any_length_takes_nothing_of_the_next_one)
-{
-	char *text;
-	for (int len = 1; len < 450; len++) {
-		cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\nauth = none\n", len, 0), 0);
-		struct config *config = load(text);
-		cr_expect_eq(strlen(config->registry.realm), len);
-		cr_expect_str_eq(config->registry.auth, "none");
-		config_unref(config);
-		free(text);
-	}
-	cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\nsoket = x\n", 200000, 0), 0);
-	struct config_problems problems = fail(text);
-	cr_expect_eq(problems.count, 2);
-	check_problem(&problems, 0, "a.ini", 2, "200008 bytes");
-	config_problems_finish(&problems);
 	free(text);
 }
 
@@ -203,28 +183,6 @@ Test(config_file, an_unreadable_file_has_a_reason)
 	problems = fail_path(path_of("conf.d"));
 	check_problem(&problems, 0, "x.ini", 0, "directory");
 	config_problems_finish(&problems);
-}
-
-Test(config_file, a_directory_that_cannot_be_listed_has_a_reason)
-{
-	write_file("a.ini", "");
-	const char *const paths[] = { "conf.d", "a.ini" };
-	for (size_t i = 0; i < 2; i++) {
-		refused = true;
-		struct config_problems problems = fail_path(path_of(paths[i]));
-		refused = false;
-		cr_expect_eq(problems.count, 1);
-		check_problem(&problems, 0, "conf.d", 0, "cannot be read: Input/output error");
-		config_problems_finish(&problems);
-	}
-}
-
-Test(config_file, every_file_is_closed)
-{
-	int before = descriptors_count();
-	write_file("conf.d/x.ini", "[agent]\nlog_level = warn\n");
-	config_unref(load("[agent]\n"));
-	cr_expect_eq(descriptors_count(), before);
 }
 
 Test(config_file, blanks_at_an_end_do_not_count)

@@ -108,11 +108,6 @@ static bool is_fixed(const struct config_option *option)
 	return option->fixed;
 }
 
-static bool may_be_empty(const struct config_option *option)
-{
-	return option->may_be_empty;
-}
-
 static bool masks_secrets(const struct config_option *option)
 {
 	return option->masks_secrets;
@@ -149,14 +144,6 @@ Test(config_options, a_reload_cannot_change_some_options)
 		[CONFIG_RUNTIME] = "socket labels",
 	};
 	expect_keys(keys, is_fixed);
-}
-
-Test(config_options, an_empty_value_may_be_meant)
-{
-	static const char *const keys[CONFIG_SECTION_COUNT] = {
-		[CONFIG_REGISTRY] = "system_accounts",
-	};
-	expect_keys(keys, may_be_empty);
 }
 
 Test(config_options, secrets_are_masked_in_families)

@@ -178,19 +178,6 @@ Test(config_print, a_section_has_the_options_of_its_type)
 	cr_expect_not(check_has("type = tcp\ntarget = h:1\n", "\nmethod"));
 }
 
-#define AN_OUTPUT "[output o]\nfrom = /a\nformat = json\npath = /x\n"
-
-Test(config_print, a_value_that_is_not_set_is_shown_as_nothing)
-{
-	cr_expect(check_has("type = ttl\n", "\nwindow =\n"));
-	cr_expect(check_has("type = ttl\nwindow = 1ms\n", "\nwindow = 1ms\n"));
-	cr_expect(check_has("type = ttl\n", "\nstart_grace = 0s\n"));
-	cr_expect(check_has("command = x\n", "\ncommand = x\n"));
-	cr_expect(check_has("command = x\n", "\nuser =\n"));
-	cr_expect(check_has("command = x\n" AN_OUTPUT, "\nmode =\n"));
-	cr_expect(check_has("command = x\n" AN_OUTPUT "mode = 0001\n", "\nmode = 0001\n"));
-}
-
 static void expect_summary(const char *text, const char *expected)
 {
 	struct config *config = load(text);

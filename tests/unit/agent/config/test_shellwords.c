@@ -110,11 +110,6 @@ Test(shellwords, has_room_for_one_letter_words)
 	shellwords_free(words);
 }
 
-Test(shellwords, frees_nothing)
-{
-	shellwords_free(NULL);
-}
-
 Test(shellwords, joined_words_split_to_the_same)
 {
 	static const struct {

@@ -20,7 +20,6 @@ TestSuite(names_collect);
 	"{\"type\":\"JSONServiceRecord\"," attributes "\"external\":[" endpoints                   \
 	"],\"internal\":[]}"
 
-#define OWN "s.services.berth"
 #define L60 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static struct record *read_record(const char *text)
@@ -52,62 +51,6 @@ static const char *line_of(const char *path, const char *text, const char *servi
 }
 
 /* ---- addresses and targets ---- */
-
-static const struct {
-	const char *endpoints;
-	const char *line;
-} rows[] = {
-	{ "", "found" },
-	{ AT(""), "found" },
-	{ AT("{\"x\":\"1\"}"), "found" },
-	{ AT("{\"x\":\"1\"}," A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
-	{ AT(A("10.0.0.1", "1") ",{\"x\":\"1\"}"), "found 10.0.0.1 [0 1 1 " OWN "]" },
-	{ AT(A("10.0.0.1", "")), "found 10.0.0.1" },
-	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
-	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "2")),
-		"found 10.0.0.1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
-	{ AT(A("10.0.0.1", "1")) "," AT(A("10.0.0.1", "1")), "found 10.0.0.1 [0 1 1 " OWN "]" },
-	{ AT(A("10.0.0.1", "1") "," A("::1", "2") "," A("::1", "2")),
-		"found 10.0.0.1 ::1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
-	/* Two of one family need names of their own; one of each does not. */
-	{ AT(A("10.0.0.1", "1") "," A("10.0.0.2", "2")),
-		"found 10.0.0.1 10.0.0.2 [0 1 1 ip-10-0-0-1." OWN "] [0 1 2 ip-10-0-0-2." OWN "]" },
-	{ AT(A("10.0.0.1", "1") "," A("::1", "2")),
-		"found 10.0.0.1 ::1 [0 1 1 " OWN "] [0 1 2 " OWN "]" },
-	{ AT(A("::1", "1") "," A("::2", "2")),
-		"found ::1 ::2 [0 1 1 ip6-00000000000000000000000000000001." OWN
-		"] [0 1 2 ip6-00000000000000000000000000000002." OWN "]" },
-	{ AT(A("10.0.0.1", "1") "," A("::1", "2") "," A("::2", "3")),
-		"found 10.0.0.1 ::1 ::2 [0 1 1 ip-10-0-0-1." OWN
-		"] [0 1 2 ip6-00000000000000000000000000000001." OWN
-		"] [0 1 3 ip6-00000000000000000000000000000002." OWN "]" },
-	/* Names. */
-	{ AT(A("a.org", "1")), "found =a.org" },
-	{ AT(A("a.org", "1") "," A("A.ORG", "2")), "found =a.org" },
-	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("a.org", "1")),
-		"found [0 1 1 a.org] [0 1 1 b.org]" },
-	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("A.ORG", "1")),
-		"found [0 1 1 a.org] [0 1 1 b.org]" },
-	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("b.org", "1")),
-		"found [0 1 1 a.org] [0 1 1 b.org]" },
-	{ AT(A("a.org", "1") "," A("10.0.0.1", "2")),
-		"found 10.0.0.1 [0 1 1 a.org] [0 1 2 " OWN "]" },
-	{ AT(A("a..b", "1")), "found" },
-	{ AT(A(".", "1")), "found" },
-	{ AT(A("a..b", "1") "," A("a.org", "2")), "found =a.org" },
-	{ AT(A("10.0.0.1", "1") "," A("a..b", "2") "," A(".", "3")),
-		"found 10.0.0.1 [0 1 1 " OWN "]" },
-};
-
-Test(names_collect, addresses_and_targets_are_those_of_the_endpoints)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char text[2000];
-		snprintf(text, sizeof(text), RECORD("", "%s"), rows[i].endpoints);
-		cr_expect_str_eq(line_of("/services/s", text, NULL), rows[i].line, "%s: %s",
-			rows[i].endpoints, line_of("/services/s", text, NULL));
-	}
-}
 
 Test(names_collect, equal_targets_of_several_records_are_one)
 {
@@ -214,61 +157,6 @@ Test(names_collect, a_target_whose_name_dns_cannot_hold_is_left_out)
 
 /* ---- services ---- */
 
-static const struct {
-	const char *api;
-	const char *protocol;
-	const char *service;
-	bool is_offered;
-} services[] = {
-	{ "", "", "", false },
-	{ "/", "", "", false },
-	{ "", "tcp", "tcp", true },
-	{ "", "TCP", "tcp", true },
-	{ "", "tcp", "tc", false },
-	{ "", "tcp", "tcpx", false },
-	{ "", "tcp", "xcp", false },
-	{ "", "tcp", "txp", false },
-	{ "", "tcp", "tcx", false },
-	{ "", "AZaz09", "azaz09", true },
-	{ "", "a@b[c`d{e/f:g", "a-b-c-d-e-f-g", true },
-	{ "", "a", "-", false },
-	{ "", "z", "-", false },
-	{ "", "A", "-", false },
-	{ "", "Z", "-", false },
-	{ "", "0", "-", false },
-	{ "", "9", "-", false },
-	{ "", "-", "-", true },
-	{ "", "@", "@", true },
-	{ "", "[", "{", false },
-	{ "", "a_b", "a_b", true },
-	{ "", "a_b", "a-b", true },
-	{ "rest", "", "rest", true },
-	{ "/rest", "", "rest", true },
-	{ "rest/", "", "rest", true },
-	{ "http://a/rest//", "", "rest", true },
-	{ "http://a/rest", "", "a-rest", false },
-	{ "urn:rest", "", "rest", true },
-	{ "http://a/b#rest", "", "rest", true },
-	{ "http://a.rest", "", "rest", false },
-	{ "http://a.rest", "", "a-rest", true },
-	{ "classpath:org.a.rest", "", "rest", true },
-	{ "classpath:rest", "", "rest", true },
-	{ "classpath.rest", "", "rest", false },
-	{ "a", "", "a", true },
-};
-
-Test(names_collect, a_service_is_a_protocol_or_the_last_part_of_an_api)
-{
-	for (size_t i = 0; i < ARRAY_LEN(services); i++) {
-		char text[500];
-		snprintf(text, sizeof(text), RECORD("", ENDPOINT("%s", "%s", A("h", "1"))),
-			services[i].api, services[i].protocol);
-		cr_expect_str_eq(line_of("/services/s", text, services[i].service),
-			services[i].is_offered ? "found [0 1 1 h]" : "found", "%s %s as %s",
-			services[i].api, services[i].protocol, services[i].service);
-	}
-}
-
 /* ---- texts ---- */
 
 Test(names_collect, a_text_has_4096_bytes_at_most)
@@ -290,21 +178,6 @@ Test(names_collect, a_text_has_4096_bytes_at_most)
 		}
 		names_answer_finish(&answer);
 	}
-}
-
-Test(names_collect, texts_begin_with_the_description_and_leave_out_what_says_nothing)
-{
-	struct names_answer answer = { .status = NAMES_FOUND };
-	struct names_collector collector = { &answer, "berth", NULL, NULL, false };
-	collect_one(&collector, "/a",
-		RECORD("\"a\":\"1\",\"b\":\"\",\"n\":5,\"yarn:id\":\"i\",\"description\":\"d\",",
-			""));
-	static const char *const texts[] = { "description=d", "yarn:id=i", "a=1" };
-	cr_assert_eq(answer.text_count, 3);
-	for (size_t i = 0; i < 3; i++) {
-		cr_expect_str_eq(answer.texts[i], texts[i]);
-	}
-	names_answer_finish(&answer);
 }
 
 /* ---- the way back, from an address to a name ---- */

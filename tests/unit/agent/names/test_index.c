@@ -1,7 +1,6 @@
 /* The index from what records say to their paths. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/names/index.h"
@@ -183,14 +182,6 @@ STAGED(records_that_change_while_it_takes_others_in_are_found_as_they_are)
 	cr_expect_str_eq(found.text, "/s/n0001 ");
 }
 
-STAGED(a_question_reads_no_more_records_than_some)
-{
-	struct found found;
-	put_many(stage, true);
-	find_at_last(stage, "10.9.9.9", &found);
-	cr_expect_eq(found.count, NAMES_INDEX_MOST);
-}
-
 STAGED(its_memory_counts_in_the_cache_and_comes_back)
 {
 	struct found found;
@@ -216,20 +207,4 @@ STAGED(its_memory_counts_in_the_cache_and_comes_back)
 	cr_expect_lt(before, without, "the records have no addresses any more");
 	find_at_last(stage, "10.0.0.1", &found);
 	cr_expect_lt(cache_bytes(stage), before + 100 * 1024, "records without keys take nothing");
-}
-
-STAGED(evicted_records_leave_the_index)
-{
-	struct found found;
-	put_many(stage, false);
-	find_at_last(stage, "10.0.0.1", &found);
-	cr_expect_eq(found.count, 1);
-	cache_set_options(stage->cache.cache,
-		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 128 << 10 });
-	for (int i = 0; i < 10; i++) {
-		cache_stage_turn(&stage->cache);
-	}
-	find_at_last(stage, "10.0.0.1", &found);
-	cr_expect_eq(found.count, 0);
-	cr_expect_leq(cache_bytes(stage), 400 << 10);
 }

@@ -241,19 +241,6 @@ STAGED(many_names_do_not_get_each_other_s_answers)
 	}
 }
 
-STAGED(without_a_wait_nothing_is_read)
-{
-	struct names_view view;
-	cr_assert_not(names_ask(
-		stage->lookups, &(struct names_question){ "a.berth", NULL }, &view, NULL));
-	cr_assert_not(names_ask(stage->lookups,
-		&(struct names_question){ "prod.web.joe.berth", NULL }, &view, NULL));
-	cache_stage_turn(&stage->cache);
-	cr_assert_eq(stage->tasks, 0);
-	cr_assert(names_ask(stage->lookups, &(struct names_question){ "a..b", NULL }, &view, NULL));
-	cr_assert_eq(view.answer->status, NAMES_OUTSIDE);
-}
-
 STAGED(a_question_that_is_cancelled_has_no_answer)
 {
 	struct question question;
@@ -276,20 +263,6 @@ STAGED(a_question_that_is_cancelled_has_no_answer)
 		registry_dispatch(stage->cache.registry, stage->cache.now_ms);
 	}
 	names_cancel(&question.wait);
-	cache_stage_turn(&stage->cache);
-	cr_assert_eq(question.answers, 0);
-}
-
-STAGED(an_evaluation_that_is_due_ends_with_its_lookups)
-{
-	struct question question;
-	cr_assert_not(ask(stage, &question, "a.berth"));
-	for (int i = 0; i < 3; i++) {
-		registry_dispatch(stage->cache.registry, stage->cache.now_ms);
-	}
-	names_cancel(&question.wait);
-	names_lookups_destroy(stage->lookups);
-	stage->lookups = NULL;
 	cache_stage_turn(&stage->cache);
 	cr_assert_eq(question.answers, 0);
 }

@@ -33,7 +33,6 @@ static const struct names_answer answer = { .targets = targets,
 	.address_count = 3,
 	.origins = origins,
 	.path_count = COUNT };
-static const struct names_answer nothing;
 
 static void expect_order_take(size_t *order, const size_t *expected, size_t count)
 {
@@ -87,11 +86,4 @@ Test(nearness, priorities_have_no_gaps_and_are_equal_where_nothing_tells_targets
 	expect_priorities("eu/a", near);
 	expect_priorities("", by_path);
 	expect_priorities(NULL, none);
-}
-
-Test(nearness, an_empty_answer_has_an_empty_order)
-{
-	free(names_order_targets(&nothing, "eu/a"));
-	free(names_order_addresses(&nothing, "eu/a"));
-	free(names_priorities(&nothing, "eu/a"));
 }

@@ -1,7 +1,5 @@
 /* The text of names: labels, reverse names, labels of addresses. */
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "agent/names/internal.h"
 #include "lib/base/array.h"
@@ -13,47 +11,6 @@ TestSuite(names_text);
 #define A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a."
 
 /* ---- labels ---- */
-
-static const struct {
-	const char *name;
-	const char *joined; /* NULL: it is not a name */
-	size_t count;
-} names[] = {
-	{ "", "", 0 },
-	{ ".", "", 0 },
-	{ "a", "a", 1 },
-	{ "a.", "a", 1 },
-	{ "AZaz.B.", "azaz.b", 2 },
-	{ "@[`{.0", "@[`{.0", 2 },
-	{ "..", NULL, 0 },
-	{ ".a", NULL, 0 },
-	{ "a..", NULL, 0 },
-	{ "a..b", NULL, 0 },
-	{ L63, L63, 1 },
-	{ L63 "a", NULL, 0 },
-	{ L63 "a.b", NULL, 0 },
-	{ L63 "." L63 "." L63 "." L61, L63 "." L63 "." L63 "." L61, 4 },
-	{ L63 "." L63 "." L63 "." L61 ".", L63 "." L63 "." L63 "." L61, 4 },
-	{ L63 "." L63 "." L63 "." L61 "a", NULL, 0 },
-	{ L63 "." L63 "." L63 "." L61 ".a", NULL, 0 },
-	{ A16 A16 A16 A16 A16 A16 A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a",
-		A16 A16 A16 A16 A16 A16 A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", 127 },
-};
-
-Test(names_text, a_name_is_its_labels)
-{
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct names_labels labels;
-		char joined[NAMES_NAME_BYTES];
-		bool is_name = names_split(&labels, names[i].name);
-		cr_assert_eq(is_name, names[i].joined != NULL, "%s", names[i].name);
-		if (is_name) {
-			names_join(joined, &labels);
-			cr_expect_str_eq(joined, names[i].joined);
-			cr_expect_eq(labels.count, names[i].count, "%s", names[i].name);
-		}
-	}
-}
 
 Test(names_text, a_domain_is_taken_off_the_end)
 {
@@ -165,20 +122,6 @@ Test(names_text, a_label_says_an_address)
 			names_write_address_label(written, &address);
 			cr_expect_str_eq(written, label);
 		}
-	}
-}
-
-Test(names_text, literal_addresses_are_read_and_compared)
-{
-	static const char *const bad[] = { "", "10.0.0", "10.0.0.256", "::g", "a.org",
-		"10.0.0.1:80" };
-	struct names_address ip4;
-	struct names_address ip6;
-	struct names_address address = before;
-	cr_assert(names_read_address(&ip4, "1.2.3.4") && names_read_address(&ip6, "102:304::"));
-	cr_expect_not(names_address_equal(&ip4, &ip6), "the same bytes in another family");
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		expect_address(bad[i], names_read_address(&address, bad[i]), &address, NULL);
 	}
 }
 

@@ -1,6 +1,5 @@
 /* The file of an output: whole, with its owner and mode, or as it was. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 
 #include "agent/output/file.h"
 #include "lib/base/array.h"
-#include "tests/support/failing.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
@@ -98,17 +96,6 @@ Test(output_file, takes_of_the_one_that_is_there_what_is_not_given)
 	cr_expect(owner.mode == 0644 && owner.user == (uid_t)-1 && owner.group == (gid_t)-1);
 }
 
-Test(output_file, that_is_long_is_compared_to_its_end)
-{
-	char long_text[20001];
-	memset(long_text, 'a', sizeof(long_text) - 1);
-	long_text[sizeof(long_text) - 1] = '\0';
-	write_as(long_text, &any);
-	cr_assert(output_file_equals(path, long_text, sizeof(long_text) - 1, &any));
-	long_text[sizeof(long_text) - 2] = 'b';
-	cr_assert_not(output_file_equals(path, long_text, sizeof(long_text) - 1, &any));
-}
-
 Test(output_file, keeps_mode_and_owner_of_the_one_that_is_there)
 {
 	struct file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
@@ -152,28 +139,4 @@ Test(output_file, takes_no_set_user_id_from_the_target_of_a_link)
 	struct file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
 	cr_expect_eq(owner.mode, 0755);
 	unlink(target);
-}
-
-Test(output_file, is_made_beside_its_place_under_a_name_that_begins_with_a_dot)
-{
-	char *temporary = output_file_temporary("/etc/proxy/servers.cfg", "");
-	cr_assert_str_eq(temporary, "/etc/proxy/.servers.cfg.berth-new");
-	free(temporary);
-	temporary = output_file_temporary("/etc/hosts", "web");
-	cr_assert_str_eq(temporary, "/etc/.hosts.web.berth-new");
-	free(temporary);
-}
-
-/* ---- calls that fail ---- */
-
-Test(output_file, a_file_that_cannot_be_read_is_not_equal)
-{
-	write_as("abc", &any);
-	static const char *const kinds[] = { "open", "stat", "read" };
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		failing_arm(kinds[i], 1, EIO);
-		bool equal = output_file_equals(path, "abc", 3, &any);
-		cr_assert(failing_disarm());
-		cr_assert_not(equal, "%s", kinds[i]);
-	}
 }

@@ -11,7 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 
@@ -57,36 +56,6 @@ static void on_done(void *context, const struct err *err, size_t changes)
 	last_changes = changes;
 	last = err ? *err : (struct err)ERR_INIT;
 	ends++;
-}
-
-Test(haproxy, a_connection_that_the_kernel_does_not_watch_fails_at_once)
-{
-	char folder[SCRATCH_PATH];
-	scratch_folder(folder);
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/h", folder);
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	cr_assert_eq(listen(listener, 1), 0);
-
-	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-	struct haproxy *haproxy = haproxy_create(loop, address.sun_path, "web", on_done, NULL);
-	const struct render_picture nobody = { .from = "/a" };
-	const struct render_filter any = { 0 };
-	struct render_result result;
-	haproxy_want(haproxy, &nobody, &any, &result);
-	refusing = true;
-	for (int i = 0; i < 3; i++) {
-		ev_run(loop, EVRUN_NOWAIT); /* libev itself does not wake for a refusal */
-	}
-	cr_assert_eq(ends, 1);
-	cr_assert_not(refusing);
-	cr_assert_not_null(
-		strstr(last.msg, "the kernel refuses to watch the connection"), "%s", last.msg);
-	haproxy_destroy(haproxy);
-	ev_loop_destroy(loop);
-	close(listener);
-	unlink(address.sun_path);
-	rmdir(folder);
 }
 
 /* ---- a HAProxy that answers in the same loop ---- */
@@ -385,46 +354,4 @@ Test(haproxy, other_answers_and_none_are_failures_that_are_told_once)
 	cr_assert_eq(ends, 6);
 	haproxy_destroy(NULL);
 	close_fake(&fake, haproxy);
-}
-
-Test(haproxy, a_socket_that_nobody_listens_at_is_tried_again)
-{
-	struct fake fake = { .listener = -1 };
-	open_fake(&fake, HEAD C1_LINE);
-	char elsewhere[sizeof(address.sun_path) + 4];
-	snprintf(elsewhere, sizeof(elsewhere), "%s.old", address.sun_path);
-	cr_assert_eq(rename(address.sun_path, elsewhere), 0);
-	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
-	want(haproxy, true);
-	cr_assert_eq(ends, 1);
-	cr_assert_not_null(strstr(last.msg, strerror(ENOENT)), "%s", last.msg);
-	cr_assert_eq(rename(elsewhere, address.sun_path), 0);
-	STEP_UNTIL(ends == 2);
-	cr_assert_eq(last.code, 0, "%s", last.msg);
-	close_fake(&fake, haproxy);
-}
-
-/* Also not the first one of all, which a connection gets when standard input is closed. */
-Test(haproxy, no_descriptor_stays_open)
-{
-	struct fake fake = { .listener = -1 };
-	open_fake(&fake, HEAD);
-	close(STDIN_FILENO);
-	int before = descriptors_count();
-	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
-	want(haproxy, true);
-	STEP_UNTIL(ends == 1);
-	cr_assert_eq(descriptors_count(), before);
-	int kept = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	cr_assert_eq(kept, STDIN_FILENO);
-	want(haproxy, true);
-	STEP_UNTIL(ends == 2);
-	cr_assert_eq(fcntl(kept, F_GETFD), FD_CLOEXEC, "a descriptor of somebody else is closed");
-	close(kept);
-	want(haproxy, true);
-	haproxy_destroy(haproxy); /* during the comparison */
-	step(&fake);
-	step(&fake);
-	cr_assert_eq(descriptors_count(), before);
-	close_fake(&fake, NULL);
 }

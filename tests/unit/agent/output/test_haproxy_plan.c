@@ -169,17 +169,6 @@ Test(haproxy_plan, another_answer_is_an_error_with_its_words)
 	}
 }
 
-Test(haproxy_plan, garbage_changes_nothing_of_ours)
-{
-	char state[] = "srv_name\n3 web\n3 web 1 c1\n\xff\xfe \x01\n3 web x y z\n";
-	struct haproxy_servers none = { NULL, 0 };
-	struct haproxy_plan plan;
-	struct err err = ERR_INIT;
-	cr_assert_eq(haproxy_plan_make(&plan, "web", &none, state, &err), 0);
-	cr_assert_eq(plan.count, 0);
-	haproxy_plan_finish(&plan);
-}
-
 Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 {
 	static const char *const records[][2] = {

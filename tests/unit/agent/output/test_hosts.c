@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/support/run_until.h"
 #include "tests/support/shifted_clock.h"
@@ -161,14 +160,6 @@ Test(output_hosts, names_are_looked_up_once)
 	RUN_UNTIL(loop, changes == 2);
 	cr_assert_str_eq(address("c", 0), "10.0.0.3");
 	cr_assert_str_eq(address("a.b", 0), "10.0.0.1");
-	end();
-}
-
-Test(output_hosts, a_picture_without_names_needs_none)
-{
-	begin();
-	cr_assert(want("10.0.0.9 ::1"));
-	cr_assert_eq(ev_pending_count(loop), 0);
 	end();
 }
 

@@ -248,17 +248,6 @@ STAGED(a_file_follows_the_registry)
 	json_decref(json);
 }
 
-STAGED(equal_content_is_not_written)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
-	run_until(stage, is_current);
-	memory_put(stage->cache.registry, FROM "/c2", "{\"type\":\"JSONServiceRecord\"}");
-	run_again(stage, is_current);
-	cr_assert_eq(output_counts(stage->output)->writes, 1);
-	cr_assert_eq(output_instances(stage->output), 1);
-}
-
 STAGED(too_few_instances_hold_the_file)
 {
 	begin(stage, OUTPUT("format = lines\nmin_instances = 2\npath = FILE"), NULL);
@@ -277,15 +266,6 @@ STAGED(too_few_instances_hold_the_file)
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n10.0.0.1:2\n");
 }
 
-STAGED(an_empty_set_is_written_where_that_is_wanted)
-{
-	memory_put(stage->cache.registry, FROM "/c1", "");
-	begin(stage, OUTPUT("format = json\nwhen_empty = write\nmin_instances = 3\npath = FILE"),
-		NULL);
-	run_until(stage, is_current);
-	cr_assert_str_eq(content("place/web"), "[]\n");
-}
-
 STAGED(endpoints_that_do_not_fit_are_the_reason_of_current)
 {
 	put(stage, "a", "a..b", 1);
@@ -298,14 +278,6 @@ STAGED(endpoints_that_do_not_fit_are_the_reason_of_current)
 	put(stage, "a", "10.0.0.1", 3);
 	run_again(stage, is_current);
 	cr_assert_str_eq(output_why(stage->output), "");
-}
-
-STAGED(only_wanted_endpoints_count)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	begin(stage, OUTPUT("format = lines\nprotocol = other\npath = FILE"), NULL);
-	run_until(stage, is_held);
-	cr_assert_eq(output_instances(stage->output), 0);
 }
 
 STAGED(deeper_nodes_are_for_a_tree_alone)
@@ -525,25 +497,10 @@ STAGED(a_render_command_that_prints_too_much_fails)
 		"render: it printed more than 16 MiB", "");
 }
 
-STAGED(a_render_command_that_fails_says_why)
-{
-	check_failure(stage, OUTPUT("render = /bin/sh -c 'echo out; exit 1'\npath = FILE"),
-		"render: exit status 1", "out");
-}
-
 STAGED(a_command_that_does_not_end_is_ended)
 {
 	check_failure(stage, OUTPUT("render = /bin/sleep 1000\ntimeout = 20ms\npath = FILE"),
 		"render: not ended after 20 ms", "");
-}
-
-STAGED(a_directory_that_is_not_there_is_a_failure)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	begin(stage, OUTPUT("format = lines\npath = FILE/below/it"), NULL);
-	run_until(stage, has_failed);
-	cr_assert_not_null(strstr(output_why(stage->output), "cannot make "));
-	cr_assert_leq(stage->output->backoff_ms, 1000);
 }
 
 STAGED(an_on_change_that_fails_runs_again)
@@ -582,39 +539,6 @@ STAGED(nothing_is_written_while_the_registry_is_away)
 	run_until(stage, has_two);
 }
 
-STAGED(a_reconnect_without_a_change_is_no_event)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
-	run_until(stage, is_current);
-	int before = stage->states;
-	for (int i = 0; i < 3; i++) {
-		memory_set_state(stage->cache.registry, REGISTRY_CONNECTING);
-		cache_stage_turn(&stage->cache);
-		memory_set_state(stage->cache.registry, REGISTRY_CONNECTED);
-		cache_stage_turn(&stage->cache);
-	}
-	cr_assert_eq(stage->states, before);
-	cr_assert(is_current(stage));
-}
-
-STAGED(a_state_lasts_since_it_was_entered)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
-	run_until(stage, is_current);
-	int before = stage->states;
-	stage->output->since = 1;
-	output_enter_take(stage->output, OUTPUT_CURRENT, strdup("another reason"));
-	cr_assert_eq(stage->output->since, 1.);
-	cr_assert_eq(stage->states, ++before);
-	output_enter_take(stage->output, OUTPUT_CURRENT, strdup("another reason"));
-	cr_assert_eq(stage->states, before, "that is no news");
-	output_enter_take(stage->output, OUTPUT_HELD, strdup("another reason"));
-	cr_assert_gt(stage->output->since, 1.);
-	cr_assert_eq(stage->states, ++before);
-}
-
 /* A picture is written when the server has confirmed it. */
 static void begin_to_confirm(struct stage *stage)
 {
@@ -639,16 +563,6 @@ STAGED(nothing_is_written_before_the_server_confirms_it)
 	memory_set_heard_ms(stage->cache.registry, INT64_MAX);
 	run_until(stage, is_current);
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n");
-}
-
-STAGED(a_confirmation_ends_with_its_output)
-{
-	begin_to_confirm(stage);
-	forget(stage);
-	memory_set_answering(stage->cache.registry, true);
-	put(stage, "c2", "10.0.0.1", 2);
-	cache_stage_turn(&stage->cache);
-	cr_assert_eq(access(path_of("place/web"), F_OK), -1);
 }
 
 static bool is_told_to_wait(const struct stage *stage)
@@ -702,30 +616,4 @@ STAGED(quiet_ends_at_max_wait)
 	stage->output->first_change_ms -= 10000;
 	put(stage, "c3", "10.0.0.1", 3);
 	run_until(stage, has_three);
-}
-
-STAGED(without_haproxy_the_servers_cannot_follow)
-{
-	put(stage, "c1", "10.0.0.1", 1);
-	put(stage, "c2", "name.example.org", 1);
-	begin(stage, OUTPUT("format = haproxy-runtime\nbackend = web\nsocket = FILE"), NULL);
-	run_until(stage, has_failed);
-	cr_assert_not_null(strstr(output_why(stage->output), "No such file or directory"));
-	json_t *json = output_json(stage->output);
-	cr_assert_not_null(json_object_get(json, "socket"));
-	cr_assert_null(json_object_get(json, "path"));
-	json_decref(json);
-	cr_assert_not_null(strstr(stage->output->left_out, "only addresses can be added"));
-}
-
-Test(output, states_have_names_and_some_last)
-{
-	static const char *const names[] = { "waiting", "settling", "confirming", "resolving",
-		"rendering", "writing", "checking", "notifying", "current", "held", "failed" };
-	for (int state = OUTPUT_WAITING; state <= OUTPUT_FAILED; state++) {
-		cr_expect_str_eq(output_state_name((enum output_state)state), names[state]);
-		cr_expect_eq(output_state_is_lasting((enum output_state)state),
-			state == OUTPUT_WAITING || state >= OUTPUT_CURRENT, "%s", names[state]);
-	}
-	output_destroy(NULL);
 }

@@ -111,54 +111,6 @@ LEASE_TEST(a_server_is_asked_once_for_a_sign_of_life)
 	memory_on_task(stage->cache.registry, NULL, NULL);
 }
 
-LEASE_TEST(a_look_while_the_server_is_asked_waits_for_the_same_answer)
-{
-	enum { SHORT_MS = 4000 }; /* so that a look comes before a look-up would wait no longer */
-	cache_set_options(stage->cache.cache,
-		&(struct cache_options){ .confirm_ms = SHORT_MS, .max_size_bytes = CACHE_BYTES });
-	fall_silent(stage);
-	memory_on_task(stage->cache.registry, count_question, NULL);
-	let_pass(stage, SHORT_MS / 5 + 1);
-	cr_expect_leq(lease_left_ms(stage), 0);
-	answer(stage);
-	cr_expect_eq(questions, 1);
-	cr_expect_eq(lease_left_ms(stage), SHORT_MS);
-	memory_on_task(stage->cache.registry, NULL, NULL);
-}
-
-LEASE_TEST(an_answer_for_a_map_that_is_gone_is_not_waited_for)
-{
-	fall_silent(stage);
-	shared_retire(stage->shared);
-	open_map(stage);
-	shared_retire(stage->shared);
-	answer(stage);
-	cr_expect_not(shared_is_out(stage->shared));
-	fall_silent(stage);
-	answer(stage);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-}
-
-LEASE_TEST(an_agent_may_end_while_the_server_is_asked)
-{
-	fall_silent(stage);
-	shared_destroy(stage->shared);
-	shared_destroy(NULL);
-	answer(stage);
-	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
-}
-
-LEASE_TEST(an_answer_during_an_outage_extends_nothing)
-{
-	fall_silent(stage);
-	shared_on_registry_state(stage->shared, REGISTRY_AWAY);
-	answer(stage);
-	cr_expect_leq(lease_left_ms(stage), 0);
-	put(stage, 1);
-	let_pass(stage, STEP_MS);
-	cr_expect_leq(lease_left_ms(stage), 0);
-}
-
 LEASE_TEST(a_map_that_is_made_during_an_outage_has_no_lease)
 {
 	shared_on_registry_state(stage->shared, REGISTRY_CONNECTED);
@@ -173,28 +125,6 @@ LEASE_TEST(a_map_that_is_made_during_an_outage_has_no_lease)
 	cr_expect_not(shared_is_out(stage->shared));
 	open_map(stage);
 	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-}
-
-LEASE_TEST(an_outage_without_a_map_is_nothing_to_it)
-{
-	shared_retire(stage->shared);
-	shared_on_registry_state(stage->shared, REGISTRY_AWAY);
-	shared_on_registry_state(stage->shared, REGISTRY_CONNECTED);
-	cr_expect_not(shared_is_out(stage->shared));
-	open_map(stage);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-}
-
-LEASE_TEST(a_shared_memory_for_a_cache_without_registry_has_no_lease_yet)
-{
-	shared_destroy(stage->shared);
-	memory_set_state(stage->cache.registry, REGISTRY_AWAY);
-	cache_stage_turn(&stage->cache);
-	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
-	cr_expect(shared_is_enabled(stage->shared));
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, 256 * 1024);
-	cr_expect_leq(lease_left_ms(stage), 0);
 }
 
 /* ---- further registries ---- */
@@ -328,38 +258,6 @@ LEASE_TEST(a_further_registry_without_answers_shortens_nothing)
 	close_far(stage, &far);
 }
 
-LEASE_TEST(a_larger_map_knows_how_many_answers_a_further_registry_has)
-{
-	struct cache_stage far;
-	open_far(&far, CONFIRM_MS);
-	cr_assert_eq(put_far_heard(stage, &far, "/far", 0), SHARED_FOUND);
-	memory_set_heard_ms(far.registry, INT64_MAX);
-	for (size_t number = 0; stats_of(stage).maps == 1; number++) {
-		put(stage, number);
-	}
-	open_map(stage);
-	size_t before = stats_of(stage).entries;
-	cr_assert_eq(look(stage, "/far"), SHARED_FOUND);
-	close_far(stage, &far);
-	cr_expect_eq(look(stage, "/far"), SHARED_UNKNOWN);
-	cr_expect_eq(look(stage, "/v1/resolve/n1"), SHARED_FOUND);
-	cr_expect_eq(stats_of(stage).entries, before - 1);
-	let_pass(stage, STEP_MS);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-}
-
-LEASE_TEST(another_registry_does_not_put_off_the_look_at_the_lease)
-{
-	struct cache_stage far;
-	open_far(&far, CONFIRM_MS);
-	let_pass(stage, LOOK_MS - 10);
-	put_of(stage, far.cache, "/far", SHARED_OF_PATH, "/far");
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-	let_pass(stage, 11);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-	close_far(stage, &far);
-}
-
 LEASE_TEST(all_answers_of_a_further_registry_go_with_it)
 {
 	enum { ANSWERS = 330 };
@@ -375,22 +273,6 @@ LEASE_TEST(all_answers_of_a_further_registry_go_with_it)
 		shared_retire(stage->shared);
 		open_map(stage);
 	}
-}
-
-LEASE_TEST(a_further_registry_may_outlive_the_shared_memory)
-{
-	struct cache_stage far;
-	struct cache_outcome outcome;
-	open_far(&far, CONFIRM_MS);
-	memory_put(far.registry, "/far", cache_stage_record("one"));
-	cr_assert_eq(cache_stage_look(&far, &outcome, "/far", CACHE_RESOLVE), 0);
-	put_of(stage, far.cache, "/far", SHARED_OF_PATH, "/far");
-	shared_destroy(stage->shared);
-	memory_put(far.registry, "/far", cache_stage_record("two"));
-	cache_stage_turn(&far);
-	cr_expect_eq(look(stage, "/far"), SHARED_GONE);
-	cache_stage_close(&far);
-	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
 }
 
 /* ---- what a change takes back ---- */
@@ -444,16 +326,6 @@ LEASE_TEST(answers_of_anything_go_with_the_first_change)
 	for (size_t i = 0; i < ANSWERS; i++) {
 		cr_expect_eq(look(stage, number_key(i)), i == 5 ? SHARED_FOUND : SHARED_UNKNOWN);
 	}
-}
-
-LEASE_TEST(the_root_has_children_too)
-{
-	put_of(stage, stage->cache.cache, "/list", SHARED_OF_CHILDREN, "/");
-	put_of(stage, stage->cache.cache, "/node", SHARED_OF_PATH, "/");
-	memory_put(stage->cache.registry, "/a", cache_stage_record("new"));
-	cache_stage_turn(&stage->cache);
-	cr_expect_eq(look(stage, "/list"), SHARED_UNKNOWN);
-	cr_expect_eq(look(stage, "/node"), SHARED_FOUND);
 }
 
 Test(shared_lease, an_answer_of_the_cache_says_of_what_it_is)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,89 +68,6 @@ MAP_TEST(a_key_keeps_its_slot)
 	cr_expect_eq(put_number(map, 1, 20), slot);
 }
 
-static uint64_t header(const struct map *map, size_t word)
-{
-	struct shared_map reader;
-	cr_assert(shared_map_open(&reader, map_fd(map)));
-	uint64_t value = atomic_load(&reader.words[word]);
-	shared_map_close(&reader);
-	return value;
-}
-
-static void check_change(const struct map *map, size_t slot, uint64_t number)
-{
-	size_t at = (SHARED_HEADER_BYTES + slot * SHARED_SLOT_BYTES) / SHARED_WORD_BYTES;
-	cr_expect_eq(header(map, SHARED_H_SERIAL), number);
-	cr_expect_eq(header(map, at + SHARED_S_SEQUENCE), 2 * number, "odd while it changes");
-}
-
-MAP_TEST(each_change_has_a_serial_number)
-{
-	size_t slot = put_number(map, 1, 10);
-	check_change(map, slot, 1);
-	cr_assert_eq(put_number(map, 1, 20), slot);
-	check_change(map, slot, 2);
-	map_ask(map, slot);
-	check_change(map, slot, 3);
-}
-
-MAP_TEST(texts_end_with_a_zero_byte)
-{
-	struct map_entry entry;
-	char value[17] = "0123456789abcdef";
-	for (size_t len = 0; len <= 16; len++) {
-		(void)put(map, "/key", "xxxxxxxxxxxxxxxx", 16);
-		size_t slot = put(map, "/key", value, len);
-		cr_assert(map_get(map, slot, &entry));
-		cr_expect_eq(entry.value_len, len);
-		cr_expect_eq(strlen(entry.value), len);
-		cr_expect_eq(strncmp(entry.value, value, len), 0);
-	}
-}
-
-static size_t mappings_of_maps(void)
-{
-	char line[1024];
-	size_t count = 0;
-	FILE *file = fopen("/proc/self/maps", "r");
-	cr_assert(file);
-	while (fgets(line, sizeof(line), file)) {
-		count += strstr(line, "berth-shared") != NULL;
-	}
-	fclose(file);
-	return count;
-}
-
-Test(shared_map, a_map_has_its_size_and_leaves_nothing)
-{
-	struct stat file;
-	struct map *map = begin();
-	cr_expect_eq(mappings_of_maps(), 1);
-	cr_assert_eq(fstat(map_fd(map), &file), 0);
-	cr_expect_eq(file.st_size, SIZE);
-	cr_expect_eq(map_size(map), SIZE);
-	map_destroy(map);
-	cr_expect_eq(mappings_of_maps(), 0);
-}
-
-/* A reader's key is of its own map, and does not help with another. */
-MAP_TEST(the_header_says_how_the_map_is_to_be_read)
-{
-	struct map *other = begin();
-	struct stat namespace;
-	uint64_t number = stat("/proc/self/ns/time", &namespace) == 0 ? namespace.st_ino : 0;
-	cr_expect_eq(header(map, SHARED_H_TIME_NAMESPACE), number);
-	cr_expect_eq(header(map, SHARED_H_SIZE), SIZE);
-	cr_expect_eq(header(map, SHARED_H_SLOTS), map_slots(map));
-	cr_expect_eq(map_slots(map), SIZE / 512);
-	cr_expect_eq(header(map, SHARED_H_ARENA),
-		SHARED_HEADER_BYTES + map_slots(map) * SHARED_SLOT_BYTES);
-	cr_expect_eq(header(map, SHARED_H_LIVE_UNTIL), (uint64_t)FOREVER);
-	cr_expect_neq(header(map, SHARED_H_KEY_0), header(other, SHARED_H_KEY_0));
-	cr_expect_neq(header(map, SHARED_H_KEY_1), header(other, SHARED_H_KEY_1));
-	map_destroy(other);
-}
-
 MAP_TEST(an_answer_can_be_read_back_for_another_map)
 {
 	struct map_entry entry;
@@ -190,30 +106,6 @@ MAP_TEST(an_answer_that_has_outgrown_a_full_map_is_taken_back)
 	cr_expect_eq(put_number(map, 0, 20), slot);
 }
 
-MAP_TEST(blocks_that_were_left_are_used_again)
-{
-	for (size_t i = 0; i < 1000; i++) {
-		cr_assert_neq(put_number(map, i % 4, i % 2 ? 100 : 12000), MAP_NONE);
-		cr_assert_neq(put_number(map, 4 + i % 2, 3000), MAP_NONE);
-	}
-}
-
-Test(shared_map, a_map_that_the_kernel_refuses_is_an_error)
-{
-	struct map *map = NULL;
-	struct err err = ERR_INIT;
-	struct rlimit limit, none;
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = limit;
-	none.rlim_cur = 0;
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-	cr_expect_eq(map_create(&map, SIZE, &err), BERTH_FAILED);
-	setrlimit(RLIMIT_NOFILE, &limit);
-	cr_expect_null(map);
-	cr_expect_str_eq(err.msg, "cannot make a memory file: Too many open files");
-	map_destroy(NULL);
-}
-
 Test(shared_map, a_map_that_is_retired_holds_for_no_reader)
 {
 	struct map *map = begin();
@@ -223,50 +115,6 @@ Test(shared_map, a_map_that_is_retired_holds_for_no_reader)
 	cr_expect_eq(atomic_load(&reader.words[SHARED_H_LIVE_UNTIL]), 0);
 	cr_expect_eq(atomic_load(&reader.words[SHARED_H_STATE]), SHARED_RETIRED);
 	shared_map_close(&reader);
-}
-
-MAP_TEST(a_quarter_of_the_slots_stays_free)
-{
-	enum { KEYS_TRIED = 2000 };
-	static size_t slots[KEYS_TRIED];
-	static bool taken[SIZE / 512];
-	size_t count = 0;
-	for (size_t i = 0; i < KEYS_TRIED; i++) {
-		slots[i] = put_number(map, i, 10);
-		if (slots[i] != MAP_NONE) {
-			cr_assert_not(taken[slots[i]]);
-			taken[slots[i]] = true;
-			count++;
-		}
-	}
-	cr_expect_eq(count, map_slots(map) * 3 / 4);
-	for (size_t i = 0; i < KEYS_TRIED; i++) {
-		cr_expect_eq(put_number(map, i, 10), slots[i], "%zu", i);
-	}
-}
-
-MAP_TEST(an_answer_of_the_same_size_needs_no_other_block)
-{
-	size_t count = 0;
-	while (put_number(map, count, 15000) != MAP_NONE) {
-		count++;
-	}
-	for (size_t i = count; put_number(map, i, 100) != MAP_NONE; i++) {
-	}
-	cr_expect_gt(count, 10);
-	for (size_t i = 0; i < count; i++) {
-		cr_expect_neq(put_number(map, i, 14999), MAP_NONE);
-	}
-}
-
-/* A key outgrows its block, and the next key takes that. */
-MAP_TEST(a_block_that_is_too_small_now_is_another_keys)
-{
-	size_t made = 0;
-	for (size_t i = 0; i < 380; i++) {
-		made += put_number(map, i, 100) != MAP_NONE && put_number(map, i, 400) != MAP_NONE;
-	}
-	cr_expect_gt(made, 300, "%zu", made);
 }
 
 MAP_TEST(an_error_and_a_long_tag_can_be_read_back)

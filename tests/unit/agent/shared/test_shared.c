@@ -2,7 +2,6 @@
 #include "agent/shared/shared.h"
 
 #include <criterion/criterion.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,27 +279,6 @@ SHARED_TEST(a_change_that_was_announced_and_not_read_holds_the_lease_back)
 	memory_on_task(stage->cache.registry, NULL, NULL);
 }
 
-SHARED_TEST(an_answer_of_the_server_extends_a_lease_that_is_over)
-{
-	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_assert_leq(lease_left_ms(stage), 0);
-	memory_set_heard_ms(stage->cache.registry, INT64_MAX);
-	cache_stage_turn(&stage->cache);
-	cr_expect_gt(lease_left_ms(stage), CONFIRM_MS / 2);
-}
-
-SHARED_TEST(a_shorter_bound_shortens_the_lease)
-{
-	cr_assert_gt(lease_left_ms(stage), CONFIRM_MS / 2);
-	cache_set_options(stage->cache.cache,
-		&(struct cache_options){
-			.confirm_ms = CONFIRM_MS / 4, .max_size_bytes = CACHE_BYTES });
-	set_options(stage, true, MAX_BYTES);
-	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS / 4);
-}
-
 SHARED_TEST(an_outage_ends_the_lease_and_its_end_the_map)
 {
 	know(stage, "/a");
@@ -326,13 +304,6 @@ static size_t entries(const struct stage *stage)
 	return stats.entries;
 }
 
-static size_t bytes(const struct stage *stage)
-{
-	struct shared_stats stats;
-	shared_get_stats(stage->shared, &stats);
-	return stats.bytes;
-}
-
 static void put_many(const struct stage *stage, size_t from, size_t count)
 {
 	char key[64];
@@ -355,37 +326,6 @@ SHARED_TEST(a_full_map_is_replaced_by_one_of_twice_the_size_with_all_that_held)
 	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_FOUND);
 	cr_expect_str_eq(stage->value, cache_stage_record("n0"));
 	cr_expect_eq(look(stage, "/v1/resolve/n599"), SHARED_FOUND);
-}
-
-SHARED_TEST(a_map_grows_no_further_than_it_may)
-{
-	struct shared_stats stats;
-	put_many(stage, 0, 5000);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, MAX_BYTES);
-	shared_get_stats(stage->shared, &stats);
-	cr_expect_lt(stats.entries, 5000);
-	cr_expect_eq(stats.maps, 3, "256 KiB, 512 KiB, 1 MiB");
-	set_options(stage, true, MAX_BYTES / 4);
-	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_GONE);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, MAX_BYTES / 4);
-}
-
-SHARED_TEST(the_map_counts_in_the_size_of_the_cache)
-{
-	struct cache_stats with, without;
-	cache_get_stats(stage->cache.cache, &with);
-	size_t of_map = bytes(stage);
-	cr_expect_geq(of_map, stage->reader.size);
-	shared_retire(stage->shared);
-	cache_get_stats(stage->cache.cache, &without);
-	cr_expect_eq(with.bytes - without.bytes, of_map);
-	cr_expect_eq(bytes(stage), 0);
-	open_map(stage);
-	put_many(stage, 0, 5000);
-	cache_get_stats(stage->cache.cache, &with);
-	cr_expect_eq(with.bytes - without.bytes, bytes(stage));
 }
 
 SHARED_TEST(an_option_ends_the_map)
@@ -660,44 +600,4 @@ WARM_TEST(other_warm_paths_take_the_place_of_the_first_ones)
 		cache_stage_turn(&stage->cache);
 	}
 	cr_expect_eq(look(stage, "/v1/resolve" CHILD(1)), SHARED_UNKNOWN);
-}
-
-/* ---- an agent that nobody maps ---- */
-
-enum { ROUNDS = 200 };
-
-/* The heap after as many changes and look-ups; of a sanitizer's malloc() nothing is known. */
-static size_t heap_after_rounds(struct cache_stage *cache)
-{
-	struct cache_outcome outcome;
-	for (int i = 0; i < ROUNDS; i++) {
-		memory_put(cache->registry, "/a", cache_stage_record(i % 2 ? "one" : "two"));
-		cache_stage_turn(cache);
-		cr_assert_eq(cache_stage_look(cache, &outcome, "/a", CACHE_RESOLVE), 0);
-	}
-	return mallinfo2().uordblks;
-}
-
-Test(shared, an_agent_that_nobody_maps_pays_for_one_struct)
-{
-	const struct cache_options options = { .confirm_ms = CONFIRM_MS,
-		.max_size_bytes = CACHE_BYTES };
-	const struct shared_options shared_options = { .enabled = true, .max_bytes = MAX_BYTES };
-	struct cache_stage cache;
-	struct cache_stats before, after;
-	struct shared_stats stats;
-	cache_stage_open(&cache, &options);
-	(void)heap_after_rounds(&cache);
-	size_t without = heap_after_rounds(&cache);
-	cache_get_stats(cache.cache, &before);
-	struct shared *shared = shared_create(cache.loop, cache.cache);
-	shared_set_options(shared, &shared_options);
-	size_t with = heap_after_rounds(&cache);
-	cache_get_stats(cache.cache, &after);
-	shared_get_stats(shared, &stats);
-	cr_expect_leq(with, without + 512, "%zu bytes more", with - without);
-	cr_expect_eq(after.bytes, before.bytes);
-	cr_expect(stats.bytes == 0 && stats.entries == 0 && stats.maps == 0);
-	shared_destroy(shared);
-	cache_stage_close(&cache);
 }

@@ -57,20 +57,6 @@ WARM_TEST(a_directory_of_more_than_256_children_has_its_list_and_no_records)
 	cr_expect_eq(look(stage, "/v1/endpoints/many"), SHARED_UNKNOWN);
 }
 
-WARM_TEST(a_path_without_children_has_no_list)
-{
-	open_warm(stage, everything, 1);
-	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/endpoints/a"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/list/a"), SHARED_UNKNOWN);
-	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_UNKNOWN);
-	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
-	turn_often(stage);
-	cr_expect_eq(look(stage, "/v1/list/a"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_FOUND);
-	cr_expect(strstr(stage->value, "/a/b"), "%s", stage->value);
-}
-
 WARM_TEST(a_path_that_has_gone_has_no_answer)
 {
 	open_warm(stage, everything, 1);
@@ -142,31 +128,6 @@ WARM_TEST(other_names_take_the_place_of_the_first_ones_and_the_same_ones_do_not)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
 }
 
-/* A key for the map may be 1,024 bytes long, and so may a path. */
-WARM_TEST(a_path_too_long_for_a_key_is_passed_over)
-{
-	char path[1024] = "";
-	char key[1100];
-	while (strlen(path) + 64 <= 1024 - strlen("/v1/resolve")) {
-		strcat(path, "/");
-		memset(path + strlen(path), 'p', 62);
-		memory_put(stage->cache.registry, path, "");
-	}
-	size_t fits = 1024 - strlen("/v1/resolve") - strlen(path);
-	snprintf(key, sizeof(key), "/v1/resolve%s/", path);
-	memset(key + strlen(key), 'f', fits - 1);
-	key[1024] = '\0';
-	memory_put(stage->cache.registry, key + strlen("/v1/resolve"), "");
-	turn_often(stage);
-	open_warm(stage, everything, 1);
-	turn_often(stage);
-	cr_expect_eq(strlen(key), 1024);
-	cr_expect_eq(look(stage, key), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
-	size_t before = stats_of(stage).entries;
-	cr_expect_gt(before, 10);
-}
-
 /* ---- at a time ---- */
 
 WARM_TEST(no_more_than_32_answers_are_made_in_a_turn)
@@ -235,17 +196,6 @@ WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
 	cr_expect_str_eq(stage->value, cache_stage_record("second"));
 }
 
-WARM_TEST(a_path_that_is_being_read_is_forgotten_with_the_warm_ones)
-{
-	name_two(stage);
-	cache_stage_turn(&stage->cache);
-	set_options(stage, MAX_BYTES, NULL, 0);
-	memory_set_answering(stage->cache.registry, true);
-	turn_often(stage);
-	cr_expect_eq(stats_of(stage).entries, 0);
-	cr_expect_eq(look(stage, "/v1/resolve/first"), SHARED_UNKNOWN);
-}
-
 /* The answer itself is known, and nothing of it changes. */
 WARM_TEST(a_warm_path_is_put_when_the_server_has_confirmed_it)
 {
@@ -277,71 +227,9 @@ WARM_TEST(nothing_is_put_that_the_server_does_not_confirm)
 	cr_expect_eq(stats_of(stage).entries, 0);
 }
 
-WARM_TEST(warm_answers_need_no_newer_word_of_the_server_than_others)
-{
-	memory_put(stage->cache.registry, "/a/b", cache_stage_record("b"));
-	turn_often(stage);
-	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 100);
-	open_warm(stage, everything, 1);
-	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/endpoints/a"), SHARED_FOUND);
-}
-
 /* ---- the bytes of the queue ---- */
 
 enum { NAMES = 200, NAME_BYTES = 100 };
-
-/* The bytes that the cache counts for so many queued names, all of one length. */
-static size_t bytes_of_names(struct stage *stage, size_t count)
-{
-	static char texts[NAMES][NAME_BYTES];
-	static char *names[NAMES];
-	for (size_t i = 0; i < count; i++) {
-		snprintf(texts[i], sizeof(texts[i]), "/name%03zu", i);
-		names[i] = texts[i];
-	}
-	set_options(stage, MAX_BYTES, NULL, 0);
-	size_t before = cache_bytes(stage);
-	set_options(stage, MAX_BYTES, names, count);
-	return cache_bytes(stage) - before;
-}
-
-WARM_TEST(the_queue_counts_in_the_size_of_the_cache)
-{
-	static char *const tree[] = { "/nothing/**" };
-	static char *const longer[] = { "/name000/and/so/on" };
-	set_options(stage, MAX_BYTES, NULL, 0);
-	open_map(stage);
-	size_t before = cache_bytes(stage);
-	set_options(stage, MAX_BYTES, tree, 1);
-	size_t empty = cache_bytes(stage) - before;
-	size_t one = bytes_of_names(stage, 1);
-	cr_expect_gt(empty, SHARED_KEY_BYTES + 64 * sizeof(void *));
-	cr_expect_gt(one - empty, strlen("/name000"));
-	set_options(stage, MAX_BYTES, longer, 1);
-	cr_expect_eq(cache_bytes(stage) - before, one + strlen("/and/so/on"));
-	cr_expect_eq(bytes_of_names(stage, 64), empty + 64 * (one - empty));
-	cr_expect_eq(bytes_of_names(stage, NAMES),
-		empty + NAMES * (one - empty) + (256 - 64) * sizeof(void *),
-		"its table is doubled when it has as many buckets as paths");
-	set_options(stage, MAX_BYTES, NULL, 0);
-	cr_expect_eq(cache_bytes(stage), before);
-}
-
-WARM_TEST(the_queue_of_a_path_that_changes_often_stays_small)
-{
-	open_warm(stage, everything, 1);
-	size_t bytes = 0;
-	for (int i = 0; i < 300; i++) {
-		memory_put(stage->cache.registry, "/a", cache_stage_record(i % 2 ? "one" : "two"));
-		cache_stage_turn(&stage->cache);
-		if (i == 9) {
-			bytes = cache_bytes(stage);
-		}
-	}
-	cr_expect_leq(cache_bytes(stage), bytes + 256, "%zu more", cache_bytes(stage) - bytes);
-}
 
 WARM_TEST(a_full_map_has_no_queue)
 {

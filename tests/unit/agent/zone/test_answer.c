@@ -257,31 +257,6 @@ Test(zone_answer, an_answer_has_a_bounded_number_of_records)
 	close_stage(&stage);
 }
 
-Test(zone_answer, an_address_has_the_time_to_live_of_its_host)
-{
-	const uint8_t address[4] = { 10, 0, 0, 1 };
-	const uint8_t other[4] = { 10, 0, 0, 7 };
-	struct zone_answer answer;
-	struct stage stage;
-	open_stage(&stage, 100);
-	cr_expect_not(zone_answer_address(&answer, stage.tree, other));
-	cr_assert(zone_answer_address(&answer, stage.tree, address));
-	cr_expect_eq(answer.rcode, ns_r_noerror);
-	cr_expect_eq(answer.count, 1);
-	cr_expect_eq(answer.records[0].ttl_s, 30);
-	cr_expect(answer.holds);
-	zone_answer_finish(&answer);
-	memory_put(stage.registry, "//org/z/web/a", INSTANCE_WITH("10.0.0.1", ",\"ttl\":5"));
-	turn(&stage);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	registry_dispatch(stage.registry, 0);
-	cr_assert(zone_answer_address(&answer, stage.tree, address));
-	cr_expect_eq(answer.records[0].ttl_s, 5);
-	cr_expect_not(answer.holds);
-	zone_answer_finish(&answer);
-	close_stage(&stage);
-}
-
 /* Questions of each kind, while nothing is known to be true. */
 Test(zone_answer, every_answer_from_memory_is_doubted_in_an_outage)
 {
@@ -307,35 +282,6 @@ Test(zone_answer, every_answer_from_memory_is_doubted_in_an_outage)
 			questions[i].answer, "%s", questions[i].name);
 	}
 	close_stage(&stage);
-}
-
-/* After an outage everything but this path is confirmed at once. */
-static void doubt(const char *path)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	registry_dispatch(stage.registry, 0);
-	memory_be_late(stage.registry, path);
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
-	turn(&stage);
-	(void)say(&stage, "web.z.org", ns_t_a);
-	turn(&stage);
-	cr_expect_str_eq(say(&stage, "web.z.org", ns_t_a), "0; a 30s .1; a 30s .2; doubted",
-		"%s is not confirmed yet", path);
-	memory_answer_late(stage.registry);
-	turn(&stage);
-	(void)say(&stage, "web.z.org", ns_t_a);
-	turn(&stage);
-	cr_expect_str_eq(say(&stage, "web.z.org", ns_t_a), "0; a 30s .1; a 30s .2");
-	close_stage(&stage);
-}
-
-Test(zone_answer, one_instance_in_doubt_makes_the_answer_doubtful)
-{
-	doubt("//org/z/web/a");
-	doubt("//org/z/web/b");
-	doubt("//org/z/web");
 }
 
 /* The reads of a kind, of //org/z/web and all below it, that get no answer. */

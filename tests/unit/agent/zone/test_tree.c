@@ -8,7 +8,6 @@
 #include "lib/base/hash.h"
 #include "lib/base/text.h"
 #include "tests/support/registry_client.h"
-#include "tests/support/scratch.h"
 #include "tests/unit/agent/zone/tree_stage.h"
 
 TestSuite(zone_tree);
@@ -69,29 +68,6 @@ Test(zone_tree, everything_is_read_once_and_then_followed)
 	close_stage(&stage);
 }
 
-Test(zone_tree, a_whole_branch_goes_and_comes_back)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_remove(stage.registry, "//org/z/web/a");
-	memory_remove(stage.registry, "//org/z/web/b");
-	memory_remove(stage.registry, "//org/z/web");
-	turn(&stage);
-	cr_expect_eq(zone_tree_count(stage.tree), 1);
-	cr_expect_str_eq(ask(&stage, "web.z.org", ns_r_refused, 0), "5");
-	cr_expect_str_eq(ask(&stage, "web.z.org", ns_r_nxdomain, 0), "3 soa");
-	memory_remove(stage.registry, "//org/z");
-	turn(&stage);
-	cr_expect_str_eq(ask(&stage, "z.org", ns_r_refused, 0), "5");
-	memory_put(stage.registry, "//org/z", "");
-	memory_put(stage.registry, "//org/z/web", "");
-	memory_put(stage.registry, "//org/z/web/c", HOST("10.0.0.9"));
-	turn(&stage);
-	cr_expect_str_eq(ask(&stage, "c.web.z.org", ns_r_refused, 0), "0 9");
-	cr_expect_str_eq(ask(&stage, "web.z.org", ns_r_refused, 0), "2");
-	close_stage(&stage);
-}
-
 Test(zone_tree, a_domain_that_goes_at_once_takes_all_with_it)
 {
 	struct stage stage;
@@ -122,19 +98,6 @@ Test(zone_tree, an_address_leads_to_the_host_that_came_last)
 	memory_remove(stage.registry, "//org/z/Alias");
 	turn(&stage);
 	cr_expect_str_eq(reverse(&stage, 1), "a.web.z.org");
-	close_stage(&stage);
-}
-
-Test(zone_tree, names_that_no_host_has_are_passed_over)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_put(stage.registry, "//org/z/web/My Node", HOST("10.0.0.7"));
-	memory_put(stage.registry, "//org/z/web/a.b", HOST("10.0.0.8"));
-	memory_put(stage.registry, "//org/z/web/under_score", HOST("10.0.0.9"));
-	turn(&stage);
-	cr_expect_str_eq(ask(&stage, "web.z.org", ns_r_refused, 0), "0 1 2 9");
-	cr_expect_eq(zone_tree_count(stage.tree), 5);
 	close_stage(&stage);
 }
 
@@ -248,16 +211,6 @@ Test(zone_tree, each_child_is_found_by_its_name_alone_in_any_case)
 	close_stage(&stage);
 }
 
-Test(zone_tree, a_child_in_capitals_alone_is_found)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_put(stage.registry, "//org/z/web/a/ABC", HOST("10.0.0.3"));
-	turn(&stage);
-	cr_expect_str_eq(ask(&stage, "abc.a.web.z.org", ns_r_refused, 0), "0 3");
-	close_stage(&stage);
-}
-
 Test(zone_tree, a_list_that_changes_everywhere_keeps_who_stays)
 {
 	struct stage stage;
@@ -283,19 +236,6 @@ Test(zone_tree, a_list_that_changes_everywhere_keeps_who_stays)
 	for (uint8_t last = 1; last <= 4; last++) {
 		cr_expect_str_eq(reverse(&stage, last), last == 3 ? "c.web.z.org" : "none");
 	}
-	close_stage(&stage);
-}
-
-Test(zone_tree, a_tree_that_has_gone_leaves_no_watch)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	cr_expect_gt(memory_armed_watches(stage.registry), 1);
-	zone_tree_destroy(stage.tree);
-	stage.tree = NULL;
-	memory_put(stage.registry, "//org/z/web/a", HOST("10.0.0.9"));
-	turn(&stage);
-	cr_expect_eq(stage.settled, 1);
 	close_stage(&stage);
 }
 
@@ -343,28 +283,6 @@ Test(zone_tree, hosts_of_one_address_keep_their_order_when_they_are_confirmed)
 	close_stage(&stage);
 }
 
-Test(zone_tree, a_tree_that_is_too_large_is_logged_once)
-{
-	char path[SCRATCH_PATH];
-	char text[1024] = "";
-	struct stage stage;
-	int fd = scratch_file(path);
-	int own_stderr = dup(STDERR_FILENO);
-	dup2(fd, STDERR_FILENO);
-	open_stage(&stage, 2);
-	memory_put(stage.registry, "//org/z/other", "");
-	turn(&stage);
-	dup2(own_stderr, STDERR_FILENO);
-	close(own_stderr);
-	unlink(path);
-	cr_expect_gt(pread(fd, text, sizeof(text) - 1, 0), 0);
-	close(fd);
-	const char *line = strstr(text, "z.org has more than 2 nodes");
-	cr_assert_not_null(line, "%s", text);
-	cr_expect_null(strstr(line + 1, "z.org has more"), "%s", text);
-	close_stage(&stage);
-}
-
 Test(zone_tree, as_many_nodes_as_may_be_are_the_whole_tree)
 {
 	struct stage stage;
@@ -375,76 +293,6 @@ Test(zone_tree, as_many_nodes_as_may_be_are_the_whole_tree)
 	memory_put(stage.registry, "//org/z/no node", "");
 	turn(&stage);
 	cr_expect_not(zone_tree_partial(stage.tree), "it would not be followed anyway");
-	close_stage(&stage);
-}
-
-Test(zone_tree, a_domain_has_any_number_of_labels)
-{
-	static const struct {
-		const char *domain;
-		size_t count;
-	} domains[] = { { "org", 5 }, { "web.z.org", 3 }, { "a.web.z.org", 1 } };
-	struct stage stage;
-	open_stage(&stage, 100);
-	for (size_t i = 0; i < ARRAY_LEN(domains); i++) {
-		zone_tree_destroy(stage.tree);
-		stage.tree = zone_tree_create(
-			stage.registry, domains[i].domain, 100, on_settled, &stage);
-		turn(&stage);
-		cr_expect_eq(zone_tree_count(stage.tree), domains[i].count);
-		cr_expect_str_eq(reverse(&stage, 1), "a.web.z.org");
-		cr_expect_eq(stage.settled, i + 2);
-	}
-	close_stage(&stage);
-}
-
-/* Refuses the children alone, or fails every read of a path. */
-static void refuse_list(void *context, const struct registry_task *task, struct err *err)
-{
-	const char *path = context;
-	if (strcmp(task->path, path) == 0 && task->operation == REGISTRY_OP_CHILDREN) {
-		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not you");
-	}
-}
-
-Test(zone_tree, a_node_whose_children_may_not_be_read_denies_none)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_on_task(stage.registry, refuse_list, "//org/z/host");
-	memory_put(stage.registry, "//org/z/host", HOST("10.0.0.3"));
-	turn(&stage);
-	cr_expect(zone_tree_settled(stage.tree));
-	cr_expect_str_eq(ask(&stage, "host.z.org", ns_r_refused, 0), "0 3");
-	cr_expect_str_eq(ask(&stage, "a.host.z.org", ns_r_refused, 0), "2");
-	cr_expect_str_eq(ask(&stage, "a.web.z.org", ns_r_refused, 0), "0 1");
-	close_stage(&stage);
-}
-
-static void be_slow(void *context, const struct registry_task *task, struct err *err)
-{
-	const char *path = context;
-	if (strcmp(task->path, path) == 0) {
-		err_set(err, BERTH_TIMEOUT, "no answer");
-	}
-}
-
-Test(zone_tree, a_node_that_is_not_read_yet_is_neither_there_nor_denied)
-{
-	struct stage stage;
-	open_stage(&stage, 100);
-	memory_on_task(stage.registry, be_slow, "//org/z/slow");
-	memory_put(stage.registry, "//org/z/slow", HOST("10.0.0.3"));
-	turn(&stage);
-	cr_expect_not(zone_tree_settled(stage.tree));
-	cr_expect_eq(stage.settled, 1);
-	cr_expect_str_eq(ask(&stage, "slow.z.org", ns_r_refused, 0), "2");
-	cr_expect_str_eq(ask(&stage, "a.slow.z.org", ns_r_refused, 0), "2 doubted");
-	memory_on_task(stage.registry, NULL, NULL);
-	memory_remove(stage.registry, "//org/z/slow");
-	turn(&stage);
-	cr_expect(zone_tree_settled(stage.tree), "what has gone is not waited for");
-	cr_expect_str_eq(ask(&stage, "slow.z.org", ns_r_refused, 0), "5");
 	close_stage(&stage);
 }
 

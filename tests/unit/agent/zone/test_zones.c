@@ -1,7 +1,6 @@
 /* Which domain a question belongs to, when it has to wait, and whether its answer is stale. */
 #include <arpa/nameser.h>
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/zone/zones.h"
@@ -213,50 +212,6 @@ Test(zones, patience_ends_and_the_question_is_answered_with_what_is_known)
 	close_stage(&stage);
 }
 
-Test(zones, other_domains_wake_who_waits_and_leave_what_is_known)
-{
-	struct zone_wait wait;
-	struct stage stage;
-	open_stage(&stage, 0);
-	set_domains(&stage, "z.org", "w.z.org");
-	cr_expect_str_eq(ask(&stage, "c.w.z.org", ns_t_a, &wait), "waiting");
-	cache_stage_turn(&stage.cache);
-	cr_expect_eq(stage.ready, 1);
-	const struct zone_options now[] = { { "z.org", ns_r_nxdomain } };
-	zones_set(stage.zones, now, 1);
-	cr_expect_str_eq(ask(&stage, "a.z.org", ns_t_a, NULL), "z.org 0 1", "it is still known");
-	cr_expect_str_eq(ask(&stage, "none.z.org", ns_t_a, NULL), "z.org 3");
-	cr_expect_str_eq(ask(&stage, "c.w.z.org", ns_t_a, NULL), "z.org 0 3");
-
-	memory_set_answering(stage.cache.registry, false);
-	set_domains(&stage, "z.org", "y.org");
-	cache_stage_turn(&stage.cache);
-	cr_expect_str_eq(ask(&stage, "c.y.org", ns_t_a, &wait), "waiting");
-	cache_stage_turn(&stage.cache);
-	cr_expect_eq(stage.ready, 1);
-	set_domains(&stage, NULL, NULL);
-	cache_stage_turn(&stage.cache);
-	cr_expect_eq(stage.ready, 2, "its domain has gone");
-	cr_expect_str_eq(ask_now(&stage, "c.y.org", ns_t_a), "outside");
-	close_stage(&stage);
-}
-
-Test(zones, a_domain_that_was_read_once_answers_while_new_nodes_are_read)
-{
-	struct stage stage;
-	open_with(&stage, 0);
-	cr_expect_str_eq(ask(&stage, "a.z.org", ns_t_a, NULL), "z.org 0 1");
-	memory_be_late(stage.cache.registry, "//org/z/d");
-	memory_put(stage.cache.registry, "//org/z/d", HOST("10.0.0.4"));
-	cache_stage_turn(&stage.cache);
-	cr_expect_str_eq(ask(&stage, "a.z.org", ns_t_a, NULL), "z.org 0 1");
-	cr_expect_str_eq(ask(&stage, "d.z.org", ns_t_a, NULL), "z.org 2");
-	memory_answer_late(stage.cache.registry);
-	cache_stage_turn(&stage.cache);
-	cr_expect_str_eq(ask(&stage, "d.z.org", ns_t_a, NULL), "z.org 0 4");
-	close_stage(&stage);
-}
-
 Test(zones, an_address_leads_to_a_host_of_any_domain)
 {
 	static const struct {
@@ -419,50 +374,5 @@ Test(zones, a_registry_that_stays_silent_makes_the_answer_stale)
 	cr_expect_eq(stage.ready, 1);
 	cr_expect_str_eq(ask_now(&stage, "a.z.org", ns_t_a), "z.org 0 1 stale");
 	cr_expect_str_eq(ask(&stage, "a.z.org", ns_t_a, &wait), "z.org 0 1 stale");
-	close_stage(&stage);
-}
-
-Test(zones, patience_ends_while_the_registry_is_asked)
-{
-	struct zone_wait wait;
-	struct stage stage;
-	open_with(&stage, 0);
-	memory_set_answering(stage.cache.registry, false);
-	memory_set_heard_ms(stage.cache.registry, clock_monotonic_ms() - 3600000);
-	cr_expect_str_eq(ask(&stage, "a.z.org", ns_t_a, &wait), "waiting");
-	timer_start(&wait.patience, 0);
-	RUN_UNTIL(stage.cache.loop, stage.ready > 0);
-	memory_set_answering(stage.cache.registry, true);
-	memory_set_heard_ms(stage.cache.registry, INT64_MAX);
-	cache_stage_turn(&stage.cache);
-	cr_expect_eq(stage.ready, 1, "once is enough");
-	close_stage(&stage);
-}
-
-Test(zones, the_report_counts_the_nodes_of_each_domain)
-{
-	struct stage stage;
-	open_with(&stage, 0);
-	set_domains(&stage, "w.z.org", "z.org");
-	json_t *report = zones_report(stage.zones);
-	char *text = json_dumps(report, JSON_COMPACT | JSON_SORT_KEYS);
-	cr_expect_str_eq(text,
-		"[{\"domain\":\"w.z.org\",\"nodes\":1,\"ready\":false},"
-		"{\"domain\":\"z.org\",\"nodes\":5,\"ready\":true}]");
-	free(text);
-	json_decref(report);
-	close_stage(&stage);
-}
-
-Test(zones, an_end_leaves_nothing_to_the_loop)
-{
-	struct stage stage;
-	open_stage(&stage, 0);
-	zones_destroy(NULL);
-	set_domains(&stage, "z.org", NULL);
-	zones_destroy(stage.zones);
-	stage.zones = NULL;
-	cache_stage_turn(&stage.cache);
-	cr_expect_eq(memory_armed_watches(stage.cache.registry), 0);
 	close_stage(&stage);
 }

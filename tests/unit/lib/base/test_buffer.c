@@ -1,19 +1,9 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/buffer.h"
 
 TestSuite(buffer);
-
-Test(buffer, is_empty_text_before_the_first_append)
-{
-	struct buffer buffer;
-	buffer_init(&buffer, 10);
-	cr_assert_str_eq(buffer_text(&buffer), "");
-	cr_assert_null(buffer.data);
-	buffer_finish(&buffer);
-}
 
 Test(buffer, keeps_what_is_appended_in_order_and_terminated)
 {
@@ -71,18 +61,6 @@ Test(buffer, refuses_everything_after_a_failure_and_keeps_what_it_has)
 	buffer_finish(&buffer);
 }
 
-Test(buffer, takes_what_was_written_into_reserved_room)
-{
-	struct buffer buffer;
-	buffer_init(&buffer, 10);
-	char *room = buffer_reserve(&buffer, 5);
-	cr_assert_not_null(room);
-	memcpy(room, "xyz", 3);
-	buffer_added(&buffer, 3);
-	cr_assert_str_eq(buffer_text(&buffer), "xyz");
-	buffer_finish(&buffer);
-}
-
 Test(buffer, consumes_from_the_front)
 {
 	struct buffer buffer;
@@ -113,26 +91,5 @@ Test(buffer, hands_over_its_memory)
 	cr_assert_str_eq(data, "", "an empty buffer gives an empty string");
 	cr_assert_eq(len, 0);
 	free(data);
-	buffer_finish(&buffer);
-}
-
-static void *no_memory(void *memory, size_t size)
-{
-	(void)memory;
-	(void)size;
-	return NULL;
-}
-
-Test(buffer, a_program_may_replace_its_memory)
-{
-	struct buffer buffer;
-	buffer_init(&buffer, 100);
-	buffer_set_allocator(no_memory);
-	cr_assert_eq(buffer_append_text(&buffer, "x"), -1);
-	cr_assert(buffer.failed);
-	buffer_set_allocator(realloc);
-	buffer_clear(&buffer);
-	cr_assert_not(buffer.failed);
-	cr_assert_eq(buffer_append_text(&buffer, "x"), 0);
 	buffer_finish(&buffer);
 }

@@ -69,23 +69,3 @@ Test(json_read, an_escape_that_is_cut_off_is_not_read_beyond_its_end)
 	cr_expect_null(json_read(cut, strlen(text), JSON_DECODE_ANY, &error));
 	free(cut);
 }
-
-Test(json_read, without_memory_a_document_is_whole_or_refused)
-{
-	static const char text[] =
-		"{\"a key of many bytes, more than thirty\":\"a text of many bytes, of even more "
-		"than sixty of them in this text\",\"b\":[1234567890123456789,\"c\"]}";
-	json_t *wanted = json_loads(text, 0, NULL);
-	int refused = 0;
-	json_set_alloc_funcs(allocate, free);
-	do {
-		calls = 0;
-		failing++;
-		json_t *found = json_read_text(text, 0);
-		cr_expect(!found || json_equal(wanted, found), "allocation %d", failing);
-		refused += !found;
-		json_decref(found);
-	} while (calls >= failing);
-	cr_expect_gt(refused, 3);
-	json_decref(wanted);
-}

@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "tests/support/failing.h"
-
 #define LARGEST "1.7976931348623e308"
 
 /* From memory that ends with the text, as AddressSanitizer knows. */
@@ -55,20 +53,6 @@ Test(json_wide, a_number_of_any_length_has_room)
 	cr_assert_eq(json_array_size(found), 4);
 	cr_expect_eq(json_real_value(json_array_get(found, 0)), strtod(LARGEST, NULL));
 	json_decref(found);
-}
-
-static int read_again(void *context)
-{
-	json_t *json = json_wide_loadb("[1e309,\"a\"]", 11, 0, NULL);
-	int code = !json ? -1 : json_array_size(json) == 2 ? 0 : FAILING_WRONG;
-	(void)context;
-	json_decref(json);
-	return code;
-}
-
-Test(json_wide, without_memory_a_document_is_refused)
-{
-	failing_check_memory("json", read_again, NULL);
 }
 
 Test(json_wide, invalid_documents_stay_invalid)

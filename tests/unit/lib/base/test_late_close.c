@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
@@ -87,34 +86,4 @@ Test(late_close, a_child_has_a_copy_until_the_caller_has_none)
 	cr_assert_eq(descriptors_count(), before);
 	cr_assert_eq(waitpid(-1, &status, 0), child);
 	cr_assert_eq(status, 0);
-}
-
-/* Its number is below, between and above those of the pipe. */
-Test(late_close, any_number_will_do)
-{
-	int status;
-	for (int number = 0; number < 12; number++) {
-		if (fcntl(number, F_GETFD) >= 0) {
-			continue;
-		}
-		int fd = open_inotify();
-		watched = fd == number ? fd : dup2(fd, number);
-		cr_assert_eq(watched, number);
-		if (fd != number) {
-			syscall(SYS_close, fd);
-		}
-		late_close(number);
-		cr_assert_eq(copies, 2, "%d", number);
-		cr_assert_eq(waitpid(-1, &status, 0), child);
-		cr_assert_lt(fcntl(number, F_GETFD), 0);
-	}
-}
-
-Test(late_close, without_a_process_the_caller_closes_it)
-{
-	int before = descriptors_count();
-	no_process = true;
-	late_close(open_inotify());
-	cr_assert_eq(descriptors_count(), before);
-	cr_assert_lt(waitpid(-1, NULL, WNOHANG), 0);
 }

@@ -34,10 +34,3 @@ Test(text, text_that_cannot_be_printed_is_empty)
 		(wint_t)0x20ac); /* the locale "C" has no such character */
 	cr_assert(eq(str, out, ""));
 }
-
-Test(text, a_precision_within_the_format_is_the_callers_affair)
-{
-	char room[] = "\xf0---";
-	text_printf(room + 1, 3, "%s", "\xa9\xa9\xa9\xa9\xa9");
-	cr_assert(eq(str, room, "\xf0\xa9\xa9"), "bytes that begin no character are left alone");
-}

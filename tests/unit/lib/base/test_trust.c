@@ -16,7 +16,6 @@
 #include "lib/base/array.h"
 #include "lib/base/trust.h"
 #include "tests/support/descriptors.h"
-#include "tests/support/failing.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 
@@ -156,15 +155,6 @@ Test(trust, a_link_is_followed_by_the_same_rule)
 	expect(in("indirect"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
 }
 
-Test(trust, a_link_that_goes_meanwhile_is_not_followed)
-{
-	cr_assert(zero(int, symlink("state", in("link"))));
-	link_goes = true;
-	expect(in("link"), BERTH_FAILED, "link: cannot read the link: No such file");
-	link_goes = false;
-	expect(in("link"), 0, "");
-}
-
 Test(trust, a_link_of_a_stranger_in_a_shared_directory_is_not_followed)
 {
 	rights_needed("users");
@@ -181,15 +171,6 @@ Test(trust, a_directory_of_a_stranger_is_not_trusted)
 	rights_needed("users");
 	cr_assert(zero(int, chown(in("state"), STRANGER, STRANGER)));
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
-}
-
-Test(trust, a_rule_for_read_only_mounts_says_nothing_of_others)
-{
-	const struct trust_rule rule = { .user = TRUST_OWN_USER, .read_only_is_good = true };
-	struct err err = ERR_INIT;
-	cr_expect(zero(int, trust_check_way(&rule, in("state"), &err)));
-	chmod(in("state"), 0777);
-	cr_expect(eq(int, trust_check_way(&rule, in("state"), &err), BERTH_NO_PATH_PERMISSIONS));
 }
 
 Test(trust, an_absent_file_cannot_be_followed)
@@ -216,23 +197,6 @@ Test(trust, a_file_is_trusted_by_its_owner_and_its_mode)
 	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
 }
 
-static int check(void *context)
-{
-	struct err err = ERR_INIT;
-	return trust_check_directory(context, &err);
-}
-
-Test(trust, a_path_that_cannot_be_looked_at_is_not_trusted)
-{
-	cr_assert(zero(int, symlink(in("state"), in("link"))));
-	failing_check("path", "open", EMFILE, check, in("link"));
-	failing_check("path", "stat", EIO, check, in("link"));
-	cr_assert(zero(int, chdir(folder)));
-	static char relative[] = "./state";
-	failing_check("relative path", "open", EMFILE, check, relative);
-	cr_assert(zero(int, chdir("/")));
-}
-
 Test(trust, a_name_may_be_as_long_as_the_kernel_allows)
 {
 	char name[NAME_MAX + 2];
@@ -243,49 +207,6 @@ Test(trust, a_name_may_be_as_long_as_the_kernel_allows)
 	name[NAME_MAX] = 'a';
 	name[NAME_MAX + 1] = '\0';
 	expect(in(name), BERTH_FAILED, "too long");
-}
-
-Test(trust, names_and_links_that_are_too_long_are_not_followed)
-{
-	char name[301];
-	memset(name, 'a', sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	expect(in(name), BERTH_FAILED, "too long");
-	char target[4000];
-	memset(target, '/', sizeof(target));
-	target[sizeof(target) - 1] = '\0';
-	cr_assert(zero(int, symlink(target, in("long"))));
-	char path[SCRATCH_PATH + 400];
-	snprintf(path, sizeof(path), "%s/long/%s", folder, name);
-	expect(path, BERTH_FAILED, "Too many levels");
-}
-
-Test(trust, a_link_may_lead_to_a_path_of_the_greatest_length)
-{
-	char target[PATH_MAX];
-	const size_t most = PATH_MAX - 1 - 1 - strlen(in("state"));
-	for (size_t more = 0; more < 2; more++) {
-		memset(target, '/', sizeof(target));
-		target[most + more] = '\0';
-		unlink(in("link"));
-		cr_assert(zero(int, symlink(target, in("link"))));
-		char path[2 * sizeof(folder) + 40];
-		snprintf(path, sizeof(path), "%s/link%s/state", folder, folder);
-		expect(path, more ? BERTH_FAILED : 0, more ? "Too many levels" : "");
-	}
-}
-
-Test(trust, a_directory_that_cannot_be_looked_at_is_named)
-{
-	static const char *const says[] = { "cannot open it", "cannot look at it" };
-	for (uint64_t i = 0; i < 2; i++) {
-		struct err err = ERR_INIT;
-		failing_arm("stat", i + 1, EIO); /* of the root, of what is in it */
-		int code = trust_check_directory(in("state"), &err);
-		cr_assert(failing_disarm());
-		cr_expect(eq(int, code, BERTH_FAILED));
-		cr_expect(ne(ptr, strstr(err.msg, says[i]), NULL), "%s", err.msg);
-	}
 }
 
 /* In a child of this user; its root is the folder, which gets that owner and mode. */

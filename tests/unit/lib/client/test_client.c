@@ -7,13 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
 #include "lib/berth.h"
 #include "lib/peer/stream.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 #define JSON(status, headers, body)                                                                \
@@ -136,19 +134,6 @@ Test(client, a_request_says_what_it_wants_and_answers_say_how_old_they_are)
 	cr_assert(strstr(server.requests, "GET /v1/resolve/users/joe HTTP/1.1\r\nHost: "));
 }
 
-Test(client, keeps_its_connection)
-{
-	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
-		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { READ, NULL },
-		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { END, NULL } };
-	server_start(steps);
-	struct berth *berth = open_client(PATIENT_MS);
-	cr_assert_eq(resolve(berth, NULL), 0);
-	cr_assert_eq(resolve(berth, NULL), 0);
-	berth_close(berth);
-	server_stop();
-}
-
 Test(client, asks_again_when_the_kept_connection_was_closed)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
@@ -190,20 +175,6 @@ Test(client, does_not_send_twice_what_may_have_been_done)
 	struct berth *berth = open_client(PATIENT_MS);
 	cr_assert_eq(resolve(berth, NULL), 0);
 	cr_assert_eq(berth_drain(berth, "x", 0, &failure), BERTH_AGENT_UNAVAILABLE);
-	berth_close(berth);
-	server_stop();
-}
-
-Test(client, a_new_connection_that_breaks_is_an_error)
-{
-	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
-		{ SEND, "HTTP/1.1 200 OK\r\nContent-Le" }, { HANG_UP, NULL }, { END, NULL } };
-	struct berth_failure failure;
-	server_start(steps);
-	struct berth *berth = open_client(PATIENT_MS);
-	cr_assert_eq(resolve(berth, &failure), BERTH_AGENT_UNAVAILABLE);
-	cr_assert_eq(failure.code, BERTH_AGENT_UNAVAILABLE);
-	cr_assert(strstr(failure.message, "before its answer was complete"), "%s", failure.message);
 	berth_close(berth);
 	server_stop();
 }
@@ -265,78 +236,6 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	berth_close(berth);
 }
 
-/* A program may have closed its standard input. */
-Test(client, a_handle_may_have_any_descriptor)
-{
-	struct berth *berth = NULL;
-	close(STDIN_FILENO);
-	cr_assert_eq(berth_open(&berth, "/nonexistent/berth.sock", NULL, NULL), 0);
-	cr_expect_eq(berth_fd(berth), STDIN_FILENO);
-	berth_close(berth);
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is left open");
-}
-
-/* The server makes none of these calls before the client has made its first one. */
-Test(client, a_call_that_fails_has_a_reason_and_one_that_can_be_repeated_is)
-{
-	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
-		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { END, NULL } };
-	static const struct {
-		const char *kind;
-		int error;
-		int code;
-		const char *part;
-		bool never_connects;
-	} rows[] = {
-		{ "socket", EMFILE, BERTH_FAILED, "cannot make a socket", true },
-		{ "connect", ECONNREFUSED, BERTH_AGENT_UNAVAILABLE, "cannot reach", true },
-		{ "connect", EACCES, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
-		{ "connect", EPERM, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
-		{ "connect", EAGAIN, 0, "", false },
-		{ "send", EINTR, 0, "", false },
-		{ "send", EAGAIN, 0, "", false },
-		{ "send", EPIPE, BERTH_AGENT_UNAVAILABLE, "broke the connection", false },
-		{ "receive", EINTR, 0, "", false },
-		{ "receive", EAGAIN, 0, "", false },
-		{ "receive", ECONNRESET, BERTH_AGENT_UNAVAILABLE, "before its answer", false },
-		{ "receive", EIO, BERTH_FAILED, "cannot read", false },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct berth_failure failure = { 0 };
-		server_start(rows[i].never_connects ? &steps[3] : steps);
-		struct berth *berth = open_client(PATIENT_MS);
-		failing_arm(rows[i].kind, 1, rows[i].error);
-		int code = resolve(berth, &failure);
-		cr_expect(failing_disarm(), "%s", rows[i].kind);
-		cr_expect_eq(code, rows[i].code, "%s %d: %d", rows[i].kind, rows[i].error, code);
-		cr_expect(strstr(failure.message, rows[i].part), "%s: %s", rows[i].kind,
-			failure.message);
-		berth_close(berth);
-		server_stop();
-	}
-}
-
-Test(client, waits_through_a_signal_but_not_without_memory_for_it)
-{
-	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { END, NULL } };
-	struct berth_failure failure;
-	server_start(steps);
-	struct berth *berth = open_client(50);
-	failing_arm("poll", 1, EINTR);
-	cr_expect_eq(resolve(berth, &failure), BERTH_TIMEOUT);
-	cr_expect(failing_disarm());
-	berth_close(berth);
-	server_stop();
-	server_start(steps);
-	berth = open_client(PATIENT_MS);
-	failing_arm("poll", 1, ENOMEM);
-	cr_expect_eq(resolve(berth, &failure), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect(strstr(failure.message, "cannot wait"), "%s", failure.message);
-	berth_close(berth);
-	server_stop();
-}
-
 Test(client, an_agents_refusal_without_a_name_has_that_of_its_status)
 {
 	static const struct {
@@ -369,16 +268,6 @@ Test(client, an_agents_refusal_without_a_name_has_that_of_its_status)
 		berth_close(berth);
 		server_stop();
 	}
-}
-
-Test(client, a_socket_path_longer_than_the_kernel_takes_is_refused)
-{
-	char path[200] = "/";
-	struct berth_failure failure;
-	struct berth *berth = NULL;
-	memset(path + 1, 'a', sizeof(path) - 2);
-	cr_expect_eq(berth_open(&berth, path, NULL, &failure), BERTH_LIMIT_EXCEEDED);
-	cr_expect(strstr(failure.message, "at most 107"), "%s", failure.message);
 }
 
 /* ---- what is kept ---- */
@@ -532,19 +421,6 @@ Test(client, a_watch_may_end_in_its_callback)
 	berth_close(berth);
 }
 
-Test(client, a_watch_that_ends_outside_of_its_callback_hangs_up_at_once)
-{
-	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, SUBSCRIBED },
-		{ END, NULL } };
-	server_start(steps);
-	struct berth *berth = open_client(PATIENT_MS);
-	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
-	watch_until(berth, "SUBSCRIBED ");
-	berth_unwatch(seen.watch);
-	server_stop(); /* waits for the client to leave */
-	berth_close(berth);
-}
-
 /* For a program with a loop of its own, which waits for the descriptor alone. */
 static void wait_for_descriptor(struct berth *berth, const char *types)
 {
@@ -646,17 +522,4 @@ Test(client, an_event_that_is_not_known_yet_is_passed_over)
 	watch_until(berth, "SUBSCRIBED FRESH LOST ");
 	berth_close(berth);
 	server_stop();
-}
-
-Test(client, pauses_between_attempts_grow_to_a_bound_and_differ)
-{
-	cr_assert_eq(client_backoff_ms(1, 0), 50);
-	cr_assert_eq(client_backoff_ms(1, 1), 100);
-	for (unsigned failures = 1; failures < 100; failures++) {
-		cr_assert_geq(
-			client_backoff_ms(failures + 1, 0.5), client_backoff_ms(failures, 0.5));
-		cr_assert_leq(client_backoff_ms(failures, 1), CLIENT_BACKOFF_MAX_MS);
-		cr_assert_geq(client_backoff_ms(failures, 0), client_backoff_ms(failures, 1) / 2);
-	}
-	cr_assert_eq(client_backoff_ms(1000000000, 1), CLIENT_BACKOFF_MAX_MS);
 }

@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
@@ -14,21 +13,7 @@ TestSuite(lookup, .timeout = 120);
 
 /* ---- what the agent answers ---- */
 
-static const char endpoints[] =
-	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\","
-	"\"addressType\":\"inetaddress\",\"address\":{\"hostname\":\"::1\","
-	"\"port\":\"80\"}},{\"path\":\"/a/b\","
-	"\"scope\":\"internal\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":\"host/port\","
-	"\"address\":\"h:81\"}]";
-static const char near_endpoints[] =
-	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\",\"tier\":0,"
-	"\"addressType\":\"inetaddress\",\"address\":{\"hostname\":\"::1\","
-	"\"port\":\"80\"}},{\"path\":\"/a/b\",\"tier\":2,"
-	"\"scope\":\"internal\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":\"host/port\","
-	"\"address\":\"h:81\"}]";
 static const char children[] = "[\"/a/b\",\"/a/c\"]";
-static const char stat_of_node[] =
-	"{\"time\":7,\"size\":2,\"children\":2,\"foreign\":[\"X%2f\",\"Y\"]}";
 
 /* Returns its length. */
 static size_t make_answer(char *out, size_t size, const char *body)
@@ -52,175 +37,6 @@ static void let_it_answer(const char *first, const char *second)
 /* ---- the calls ---- */
 
 typedef int call(struct berth *berth, struct berth_failure *failure);
-
-static int call_resolve(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_answer answer;
-	int code = berth_resolve(berth, "/a", &answer, failure);
-	if (code == 0) {
-		code = strcmp(answer.json, "{}") == 0 && strcmp(answer.tag, "\"t\"") == 0
-			? 0
-			: FAILING_WRONG;
-		berth_answer_finish(&answer);
-	}
-	return code;
-}
-
-static int call_find(struct berth *berth, struct berth_failure *failure)
-{
-	const struct berth_criteria criteria = { "/a", "x y", "tcp", "t", "i", "container" };
-	struct berth_answer answer;
-	int code = berth_find(berth, &criteria, NULL, NULL, &answer, failure);
-	if (code == 0) {
-		code = strcmp(answer.json, "{}") == 0 ? 0 : FAILING_WRONG;
-		berth_answer_finish(&answer);
-	}
-	return code;
-}
-
-static int call_list(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_paths paths;
-	int code = berth_list(berth, "/a", &paths, failure);
-	if (code == 0) {
-		bool right = paths.count == 2 && strcmp(paths.items[1], "/a/c") == 0 &&
-			paths.foreign_count == 2 && strcmp(paths.foreign[0], "X%2f") == 0;
-		code = right ? 0 : FAILING_WRONG;
-		berth_paths_finish(&paths);
-	}
-	return code;
-}
-
-static int call_stat(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_stat stat;
-	int code = berth_stat(berth, "/a", &stat, failure);
-	bool right = code ||
-		(stat.time_ms == 7 && stat.size == 2 && stat.children == 2 && stat.foreign == 2);
-	return right ? code : FAILING_WRONG;
-}
-
-static int call_exists(struct berth *berth, struct berth_failure *failure)
-{
-	int code = berth_exists(berth, "/a", failure);
-	return code < 0 ? code : code == 1 ? 0 : FAILING_WRONG;
-}
-
-static bool are_right(const struct berth_endpoints *found)
-{
-	return found->count == 2 && strcmp(found->items[0].address, "[::1]:80") == 0 &&
-		strcmp(found->items[0].host, "::1") == 0 && found->items[0].port == 80 &&
-		strcmp(found->items[0].address_json, "{\"hostname\":\"::1\",\"port\":\"80\"}") ==
-		0 &&
-		strcmp(found->items[1].address, "h:81") == 0 &&
-		strcmp(found->items[1].path, "/a/b") == 0 && found->items[1].port == 81;
-}
-
-static const struct berth_endpoint_filter filter = { "x", "tcp", "external" };
-
-static int call_endpoints(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_endpoints found;
-	int code = berth_endpoints(berth, "/a", &filter, &found, failure);
-	if (code == 0) {
-		code = are_right(&found) ? 0 : FAILING_WRONG;
-		berth_endpoints_finish(&found);
-	}
-	return code;
-}
-
-static int call_near(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_endpoints found;
-	unsigned *tiers = NULL;
-	int code = berth_endpoints_near(berth, "/a", &filter, "eu/a", &found, &tiers, failure);
-	if (code == 0) {
-		code = are_right(&found) && tiers[0] == 0 && tiers[1] == 2 ? 0 : FAILING_WRONG;
-		free(tiers);
-		berth_endpoints_finish(&found);
-	}
-	return code;
-}
-
-static int call_records(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_answer answer;
-	int code = berth_records(berth, "/a", &answer, failure);
-	if (code == 0) {
-		code = answer.len == 0 && strcmp(answer.json, "") == 0 ? 0 : FAILING_WRONG;
-		berth_answer_finish(&answer);
-	}
-	return code;
-}
-
-static int call_lookup(struct berth *berth, struct berth_failure *failure)
-{
-	struct berth_lookup *lookup = NULL;
-	const struct berth_endpoints *found;
-	int code = berth_lookup_create(&lookup, berth, "/a", &filter, failure);
-	if (code == 0) {
-		code = berth_lookup_get(lookup, &found, failure);
-		code = code ? code : are_right(found) ? 0 : FAILING_WRONG;
-	}
-	berth_lookup_free(lookup);
-	return code;
-}
-
-static const struct {
-	const char *name;
-	const char *answer;
-	call *make;
-} calls[] = {
-	{ "resolve", "{}", call_resolve },
-	{ "find", "{}", call_find },
-	{ "stat", stat_of_node, call_stat },
-	{ "exists", stat_of_node, call_exists },
-	{ "endpoints", endpoints, call_endpoints },
-	{ "lookup", endpoints, call_lookup },
-	{ "endpoints by nearness", near_endpoints, call_near },
-	{ "an empty answer", "", call_records },
-};
-
-enum { CALLS = ARRAY_LEN(calls) };
-
-static int make_call(void *context)
-{
-	call *const *make = context;
-	struct berth_failure failure = { 0 };
-	struct berth *berth = NULL;
-	int code = berth_open(&berth, scripted_agent_path(), NULL, &failure);
-	if (code == 0) {
-		code = (*make)(berth, &failure);
-	}
-	bool told = code >= 0 || (failure.code == code && *failure.message);
-	berth_close(berth);
-	return told ? code : FAILING_WRONG;
-}
-
-Test(lookup, without_memory_an_answer_is_given_whole_or_not_at_all)
-{
-	for (size_t i = 0; i < CALLS; i++) {
-		let_it_answer(calls[i].answer, calls[i].answer);
-		failing_check_memory(calls[i].name, make_call, (void *)&calls[i].make);
-	}
-}
-
-/* It asks twice, for two answers. */
-Test(lookup, without_memory_a_list_is_given_whole_or_not_at_all)
-{
-	call *const make = call_list;
-	bool fired = true;
-	let_it_answer(children, stat_of_node);
-	cr_assert_eq(make_call((void *)&make), 0); /* the agent's thread has begun */
-	for (uint64_t number = 1; fired; number++) {
-		let_it_answer(children, stat_of_node);
-		failing_arm("alloc", number, ENOMEM);
-		int code = make_call((void *)&make);
-		fired = failing_disarm();
-		cr_assert(
-			code == 0 || (fired && code < 0), "%d without alloc %d", code, (int)number);
-	}
-}
 
 Test(lookup, an_answer_of_another_form_is_a_failure)
 {

@@ -13,7 +13,6 @@
 #include "agent/shared/map.h"
 #include "lib/base/array.h"
 #include "lib/berth.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
@@ -264,19 +263,6 @@ STAGED(memory_can_be_left_and_taken_again)
 	cr_expect_eq(stage->asked_for_map, 1);
 }
 
-STAGED(the_longest_answer_has_room)
-{
-	static char longest[SHARED_VALUE_BYTES + 1];
-	struct berth_answer answer;
-	memset(longest, 'x', SHARED_VALUE_BYTES);
-	cr_assert_neq(put(stage, "/v1/resolve/longest", longest, 0), MAP_NONE);
-	open_memory(stage);
-	cr_assert_eq(berth_resolve(stage->berth, "/longest", &answer, NULL), 0);
-	cr_expect_str_eq(answer.json, longest);
-	cr_expect_eq(stage->asked, 0);
-	berth_answer_finish(&answer);
-}
-
 STAGED(a_map_that_is_retired_is_asked_for_again)
 {
 	open_memory(stage);
@@ -326,45 +312,6 @@ STAGED(an_agent_without_a_map_is_asked_for_one_now_and_then_if_it_may_have_one_l
 	stage->map = new_map();
 	put(stage, "/v1/resolve/a", "{\"in\":\"memory\"}", 0);
 	expect_asked_after(stage, 60000);
-}
-
-/* A program may have closed its standard input. */
-STAGED(the_connection_for_the_map_may_have_any_descriptor)
-{
-	cr_expect_not(is_in_memory(stage));
-	cr_expect_not(is_in_memory(stage));
-	close(STDIN_FILENO);
-	cr_expect(is_in_memory(stage));
-}
-
-/* The look-up that asks for the map, and one that the map answers. */
-STAGED(without_memory_a_look_up_is_answered_by_the_agent_or_fails)
-{
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct berth *berth = NULL;
-		struct berth_answer answer;
-		failed = false;
-		cr_assert_eq(berth_open(&berth, stage->listener.address.sun_path, NULL, NULL), 0);
-		berth_set_shared(berth, true);
-		for (int i = 0; i < 4; i++) {
-			if (i > 1) {
-				failing_arm("alloc", number, ENOMEM);
-			}
-			int code = berth_resolve(berth, "/a", &answer, NULL);
-			bool fired = i > 1 && failing_disarm();
-			cr_assert(code == 0 || (fired && code < 0), "%d without %d", code,
-				(int)number);
-			cr_assert(code || strcmp(answer.json, "{}") == 0 ||
-				strcmp(answer.json, "{\"in\":\"memory\"}") == 0);
-			if (code == 0) {
-				berth_answer_finish(&answer);
-			}
-			failed = failed || fired;
-		}
-		berth_close(berth);
-		cr_assert_neq(fcntl(STDIN_FILENO, F_GETFD), -1, "another descriptor is closed");
-	}
 }
 
 /* ---- a look-up that is kept ---- */

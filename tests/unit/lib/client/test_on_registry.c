@@ -1,18 +1,14 @@
 /* A handle on a registry: every call of the library, on a directory. */
 #include <criterion/criterion.h>
-#include <dirent.h>
-#include <errno.h>
 #include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
 #include "lib/berth.h"
-#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -122,18 +118,6 @@ STAGED(binding_has_its_flags)
 	cr_expect_eq(berth_exists(stage->berth, "/s/two", NULL), 0);
 }
 
-STAGED(an_ephemeral_record_goes_with_its_handle)
-{
-	struct berth *other = open_handle(stage);
-	bind(stage, "/s/stays", RECORD(""));
-	cr_assert_eq(berth_bind(other, "/s/goes", RECORD(""), BERTH_BIND_EPHEMERAL, NULL), 0);
-	cr_assert_eq(berth_bind(other, "/s/kept", RECORD(""), 0, NULL), 0);
-	cr_expect_eq(berth_exists(stage->berth, "/s/goes", NULL), 1);
-	berth_close(other);
-	cr_expect_eq(berth_exists(stage->berth, "/s/goes", NULL), 0);
-	cr_expect_eq(berth_exists(stage->berth, "/s/kept", NULL), 1);
-}
-
 STAGED(children_are_listed_with_their_records)
 {
 	struct berth_paths paths;
@@ -226,26 +210,6 @@ STAGED(endpoints_are_those_of_the_record_and_of_its_children)
 	expect_failure(stage,
 		berth_endpoints(stage->berth, "/t", NULL, &endpoints, &stage->failure),
 		BERTH_PATH_NOT_FOUND, "/t");
-}
-
-STAGED(each_endpoint_of_a_record_counts)
-{
-	bind(stage, "/s",
-		RECORD(",\"external\":[" AT("x", "REST", "h0", "80") "," AT(
-			"x", "REST", "h1", "81") "," AT("y", "REST", "h2", "82") "]"));
-	cr_expect_str_eq(addresses(stage, "/s", NULL), "/s=h0:80 /s=h1:81 /s=h2:82 ");
-	cr_expect_str_eq(addresses(stage, "/s", "y"), "/s=h2:82 ");
-	cr_expect_not(berth_last_freshness(stage->berth).stale);
-}
-
-STAGED(a_failed_read_leaves_the_callers_memory_alone)
-{
-	struct berth_paths paths = { .count = 7 };
-	struct berth_stat stat = { .size = 7 };
-	cr_expect_eq(berth_list(stage->berth, "/t", &paths, NULL), BERTH_PATH_NOT_FOUND);
-	cr_expect_eq(paths.count, 7);
-	cr_expect_eq(berth_stat(stage->berth, "/t", &stat, NULL), BERTH_PATH_NOT_FOUND);
-	cr_expect_eq(stat.size, 7);
 }
 
 STAGED(a_malformed_record_of_its_own_is_an_error_and_one_of_a_child_is_left_out)
@@ -404,47 +368,6 @@ STAGED(a_home_needs_a_root_that_everybody_may_write)
 		BERTH_FAILED, "root");
 }
 
-static int read_all(void *context)
-{
-	struct stage *stage = context;
-	struct berth_paths paths = { .count = 0 };
-	struct berth_endpoints endpoints = { .count = 0 };
-	struct berth_answer answer = { .json = NULL };
-	struct berth_failure failure;
-	int code = berth_list(stage->berth, "/s", &paths, &failure);
-	code = code ? code : berth_endpoints(stage->berth, "/s", NULL, &endpoints, &failure);
-	code = code ? code : berth_find(stage->berth, NULL, NULL, NULL, &answer, &failure);
-	bool right = code || (paths.count == 2 && endpoints.count == 2 && answer.len > 2);
-	berth_paths_finish(&paths);
-	berth_endpoints_finish(&endpoints);
-	berth_answer_finish(&answer);
-	return right ? code : FAILING_WRONG;
-}
-
-STAGED(without_memory_what_is_read_is_whole_or_an_error)
-{
-	bind(stage, "/s/a", RECORD(SERVES("x", "h1", "81")));
-	bind(stage, "/s/b", RECORD(SERVES("x", "h2", "82")));
-	failing_check_memory("reads", read_all, stage);
-}
-
-static int open_and_close(void *context)
-{
-	const struct stage *stage = context;
-	struct berth *berth = NULL;
-	struct berth_failure failure = { .message = "" };
-	int code = berth_open(&berth, stage->url, NULL, &failure);
-	berth_close(berth);
-	bool told = code == 0 || *failure.message;
-	return (code == 0) == (berth != NULL) && told ? code : FAILING_WRONG;
-}
-
-STAGED(a_handle_that_cannot_be_made_says_so)
-{
-	failing_check_memory("a handle", open_and_close, stage);
-	failing_check("a handle", "epoll", EMFILE, open_and_close, stage);
-}
-
 /* ---- watches ---- */
 
 static void on_event(void *context, const struct berth_event *event)
@@ -516,14 +439,6 @@ STAGED(the_descriptor_is_ready_when_there_is_something_to_dispatch_and_only_then
 	berth_close(other);
 }
 
-STAGED(the_descriptor_of_a_new_handle_is_ready_for_its_first_steps)
-{
-	struct berth *other = open_handle(stage);
-	struct pollfd poller = { .fd = berth_fd(other), .events = POLLIN };
-	cr_expect_eq(poll(&poller, 1, PATIENT_MS), 1);
-	berth_close(other);
-}
-
 /* The registry reports changes while another call waits for its answer. */
 STAGED(events_that_came_during_another_call_make_the_descriptor_ready)
 {
@@ -539,30 +454,6 @@ STAGED(events_that_came_during_another_call_make_the_descriptor_ready)
 		cr_assert_eq(poll(&poller, 1, PATIENT_MS), 1);
 		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
 	}
-}
-
-static int watch_and_leave(void *context)
-{
-	struct stage *stage = context;
-	struct berth_watch *watch = NULL;
-	struct berth_failure failure = { .message = "" };
-	struct berth *berth = NULL;
-	int code = berth_open(&berth, stage->url, NULL, &failure);
-	code = code ? code : berth_watch(berth, "/s", true, on_event, stage, &watch, &failure);
-	for (int i = 0; i < 20 && code == 0; i++) {
-		int found = berth_exists(berth, "/s/a", &failure);
-		code = found == 1 ? 0 : found < 0 ? found : FAILING_WRONG;
-	}
-	berth_close(berth);
-	return code && !*failure.message ? FAILING_WRONG : code;
-}
-
-STAGED(events_that_nobody_fetched_go_with_their_watch)
-{
-	bind(stage, "/s/a", RECORD(""));
-	cr_assert_eq(watch_and_leave(stage), 0);
-	failing_check("a watch", "epoll", ENOMEM, watch_and_leave, stage);
-	cr_expect_str_empty(stage->events);
 }
 
 STAGED(a_watch_of_one_path_tells_of_no_other)
@@ -604,22 +495,6 @@ STAGED(a_registry_that_goes_is_told_of_and_its_return_too)
 	cr_assert_eq(berth_resolve(stage->berth, "/s/a", &answer, NULL), 0);
 	berth_answer_finish(&answer);
 	berth_unwatch(watch);
-}
-
-STAGED(an_accessor_is_refused_where_everybody_may_write)
-{
-	expect_failure(stage,
-		berth_add_write_accessor(stage->berth, "joe", "secret", &stage->failure),
-		BERTH_FAILED, "without secure");
-	cr_expect_eq(berth_clear_write_accessors(stage->berth, &stage->failure), 0);
-}
-
-STAGED(requests_that_an_agent_alone_can_serve_are_refused)
-{
-	struct berth_answer answer;
-	cr_expect_neq(berth_status(stage->berth, &answer, &stage->failure), 0);
-	cr_expect_neq(berth_drain(stage->berth, "x", 0, &stage->failure), 0);
-	cr_expect(strstr(stage->failure.message, "agent"), "%s", stage->failure.message);
 }
 
 STAGED(a_url_that_cannot_be_meant_is_refused)

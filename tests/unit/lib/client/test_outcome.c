@@ -1,6 +1,5 @@
 /* A handle on a registry in memory: how long it waits for an answer, and why there is none. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,27 +139,6 @@ STAGED(progress_is_a_sign_of_life)
 	cr_expect_gt(steps * STEP_MS, TIMEOUT_MS);
 }
 
-STAGED(it_waits_through_a_signal_but_not_without_memory_for_it)
-{
-	failing_arm("poll", 1, EINTR);
-	cr_expect_eq(resolve(stage), 0, "%s", stage->failure.message);
-	cr_expect(failing_disarm());
-	failing_arm("poll", 1, ENOMEM);
-	cr_expect_eq(resolve(stage), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect(strstr(stage->failure.message, "cannot wait for the registry"), "%s",
-		stage->failure.message);
-	cr_expect_eq(resolve(stage), 0, "%s", stage->failure.message);
-	failing_arm("poll", 1, EINTR);
-	cr_expect_eq(berth_dispatch(stage->berth, 0, &stage->failure), 0);
-	cr_expect(failing_disarm());
-	failing_arm("poll", 1, ENOMEM);
-	cr_expect_eq(berth_dispatch(stage->berth, 0, &stage->failure), BERTH_FAILED);
-	cr_expect(failing_disarm());
-	cr_expect(strstr(stage->failure.message, "cannot wait for events"), "%s",
-		stage->failure.message);
-}
-
 static void on_event(void *context, const struct berth_event *event)
 {
 	(void)context;
@@ -189,71 +167,4 @@ STAGED(a_watch_says_whether_the_registry_is_away_or_refuses_the_handle)
 			stage->failure.message);
 	}
 	berth_unwatch(watch);
-}
-
-struct seen {
-	bool begun;
-	bool updated;
-	bool lost;
-	bool wrong;
-};
-
-static void see(void *context, const struct berth_event *event)
-{
-	struct seen *seen = context;
-	failing_pause();
-	seen->wrong = seen->wrong || seen->lost;
-	seen->begun = seen->begun || event->type == BERTH_EVENT_SUBSCRIBED;
-	seen->lost = event->type == BERTH_EVENT_LOST;
-	if (event->type == BERTH_EVENT_UPDATED) {
-		seen->updated = true;
-		seen->wrong = seen->wrong || !event->record || !strstr(event->record, "changed");
-	}
-	failing_resume();
-}
-
-/* Its state is not what the events so far have told: the watch is over, and says so. */
-STAGED(without_memory_an_event_is_whole_or_the_last_one)
-{
-	bool failed = true;
-	size_t lost = 0;
-	for (uint64_t number = 1; failed; number++) {
-		struct seen seen = { .begun = false };
-		struct berth_watch *watch = NULL;
-		memory_put(stage->berth->registry, "/a", "{\"type\":\"JSONServiceRecord\"}");
-		cr_assert_eq(berth_watch(stage->berth, "/a", false, see, &seen, &watch, NULL), 0);
-		while (!seen.begun) {
-			cr_assert_eq(berth_dispatch(stage->berth, PATIENT_MS, NULL), 0);
-		}
-		memory_put(stage->berth->registry, "/a",
-			"{\"type\":\"JSONServiceRecord\",\"description\":\"changed\"}");
-		failing_arm("alloc", number, ENOMEM);
-		while (!seen.updated && !seen.lost) {
-			cr_assert_eq(berth_dispatch(stage->berth, PATIENT_MS, NULL), 0);
-		}
-		failed = failing_disarm();
-		cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
-		cr_expect_not(seen.wrong, "without %d", (int)number);
-		cr_expect_eq(berth_watch_trouble(watch, &stage->failure),
-			seen.lost ? BERTH_FAILED : 0, "without %d", (int)number);
-		lost += seen.lost;
-		berth_unwatch(watch);
-	}
-	cr_expect_gt(lost, 1, "%zu", lost);
-}
-
-STAGED(write_accessors_are_those_of_the_nodes_that_are_made_afterwards)
-{
-	struct berth *berth = stage->berth;
-	cr_assert_eq(berth_mknode(berth, "/a/one", false, NULL, &stage->failure), 0);
-	cr_expect_null(strstr(stage->accessors, "joe:"), "%s", stage->accessors);
-	cr_assert_eq(berth_add_write_accessor(berth, "joe", "secret", &stage->failure), 0, "%s",
-		stage->failure.message);
-	cr_assert_eq(berth_mknode(berth, "/a/two", false, NULL, &stage->failure), 0);
-	cr_expect(strstr(stage->accessors, "joe:"), "%s", stage->accessors);
-	cr_assert_eq(berth_clear_write_accessors(berth, &stage->failure), 0);
-	cr_assert_eq(berth_mknode(berth, "/a/three", false, NULL, &stage->failure), 0);
-	cr_expect_null(strstr(stage->accessors, "joe:"), "%s", stage->accessors);
-	cr_expect_eq(
-		berth_add_write_accessor(berth, "a:b", "secret", &stage->failure), BERTH_FAILED);
 }

@@ -1,6 +1,5 @@
 /* A handle on an agent: the request that each call of the library makes, and what it answers. */
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,16 +112,6 @@ static void expect_answer(
 		cr_expect_str_eq(answer->tag, has_tag ? "\"7\"" : "");
 		berth_answer_finish(answer);
 	}
-}
-
-STAGED(look_ups_name_their_path)
-{
-	struct berth_answer answer;
-	int code = berth_resolve(stage->berth, "/s/a", &answer, &stage->failure);
-	expect_answer(stage, code, &answer, "GET /v1/resolve/s/a");
-	code = berth_records(stage->berth, "/s", &answer, &stage->failure);
-	expect_answer(stage, code, &answer, "GET /v1/records/s");
-	cr_expect_eq(berth_resolve(stage->berth, "s", &answer, NULL), BERTH_INVALID_PATHNAME);
 }
 
 STAGED(lists_and_stats_are_read)
@@ -240,31 +229,6 @@ STAGED(the_agent_is_found_by_an_argument_or_by_the_environment)
 	berth_close(berth);
 }
 
-STAGED(a_handle_without_watches_has_nothing_to_dispatch)
-{
-	struct pollfd poller = { .fd = berth_fd(stage->berth), .events = POLLIN };
-	cr_assert_eq(berth_dispatch(stage->berth, 0, NULL), 0);
-	cr_expect_gt(poller.fd, STDERR_FILENO);
-	cr_expect_eq(poll(&poller, 1, 0), 0);
-}
-
-STAGED(many_endpoints_are_read)
-{
-	struct berth_endpoints endpoints;
-	char body[4096] = "[";
-	for (int i = 0; i < 40; i++) {
-		size_t used = strlen(body);
-		snprintf(body + used, sizeof(body) - used,
-			"%s{\"addressType\":\"host/port\",\"address\":\"h:%d\"}", i ? "," : "", i);
-	}
-	stage->body = strcat(body, "]");
-	int code = berth_endpoints(stage->berth, "/s", NULL, &endpoints, &stage->failure);
-	expect(stage, code, "GET /v1/endpoints/s");
-	cr_assert_eq(endpoints.count, 40);
-	cr_expect_str_eq(endpoints.items[39].address, "h:39");
-	berth_endpoints_finish(&endpoints);
-}
-
 STAGED(criteria_go_into_the_query)
 {
 	struct berth_answer answer;
@@ -280,31 +244,6 @@ STAGED(criteria_go_into_the_query)
 	code = berth_find(stage->berth, &(struct berth_criteria){ .under = NULL }, NULL, NULL,
 		&answer, &stage->failure);
 	expect_answer(stage, code, &answer, "GET /v1/find");
-}
-
-STAGED(a_look_up_that_is_kept_asks_the_registry_after_trouble)
-{
-	struct berth_lookup *lookup = NULL;
-	const struct berth_endpoints *endpoints;
-	stage->body = "[]";
-	const struct berth_endpoint_filter filter = { "a", "p", "internal" };
-	cr_assert_eq(berth_lookup_create(&lookup, stage->berth, "/s", &filter, NULL), 0);
-	cr_assert_eq(berth_lookup_get(lookup, &endpoints, &stage->failure), 0);
-	cr_expect_str_eq(stage->request, "GET /v1/endpoints/s?api=a&protocol=p&scope=internal");
-	cr_expect_null(strcasestr(stage->head, "no-cache"), "%s", stage->head);
-	berth_lookup_trouble(lookup);
-	cr_assert_eq(berth_lookup_get(lookup, &endpoints, &stage->failure), 0);
-	cr_expect_not_null(strcasestr(stage->head, "no-cache"), "%s", stage->head);
-	berth_lookup_free(lookup);
-}
-
-STAGED(names_have_a_type_or_all)
-{
-	struct berth_answer answer;
-	int code = berth_name(stage->berth, "a.berth", NULL, &answer, &stage->failure);
-	expect_answer(stage, code, &answer, "GET /v1/names/a.berth");
-	code = berth_name(stage->berth, "a.berth", "SRV", &answer, &stage->failure);
-	expect_answer(stage, code, &answer, "GET /v1/names/a.berth?type=SRV");
 }
 
 STAGED(look_ups_by_nearness_name_a_zone)
@@ -342,22 +281,6 @@ STAGED(endpoints_by_nearness_have_tiers)
 	expect(stage, code, "GET /v1/endpoints/s?near=self");
 	free(tiers);
 	berth_endpoints_finish(&endpoints);
-}
-
-STAGED(a_look_up_by_nearness_that_cannot_be_sent_is_refused)
-{
-	struct berth_endpoints endpoints;
-	unsigned *tiers = NULL;
-	static char zone[32 * 1024];
-	memset(zone, ' ', sizeof(zone) - 1);
-	int code = berth_endpoints_near(
-		stage->berth, "/s", NULL, zone, &endpoints, &tiers, &stage->failure);
-	cr_expect_eq(code, BERTH_LIMIT_EXCEEDED, "%s", stage->failure.message);
-	code = berth_endpoints_near(
-		stage->berth, "s", NULL, "self", &endpoints, &tiers, &stage->failure);
-	cr_expect_eq(code, BERTH_INVALID_PATHNAME, "%s", stage->failure.message);
-	cr_expect_null(tiers);
-	cr_expect_str_empty(stage->request, "nothing is sent");
 }
 
 /* An agent of a version without zones lets the parameter be. */

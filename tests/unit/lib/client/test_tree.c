@@ -1,6 +1,5 @@
 /* A followed tree on a registry in memory: its first picture, its events, outages. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,17 +152,6 @@ STAGED(begins_with_all_that_is_there)
 	cr_assert_str_eq(description(stage, "/a/c"), "none");
 }
 
-STAGED(a_node_alone_has_no_children)
-{
-	follow(stage, false);
-	expect(stage, BEGUN);
-	cr_assert_eq(json_object_size(stage->picture), 1);
-	memory_put(stage->registry, "/a/d", RECORD("d"));
-	memory_put(stage->registry, "/a", RECORD("changed"));
-	expect(stage, BEGUN "UPDATED:/a ");
-	cr_assert_str_eq(description(stage, "/a"), "changed");
-}
-
 STAGED(tells_what_changes_comes_and_goes)
 {
 	follow(stage, true);
@@ -220,17 +208,6 @@ STAGED(an_outage_makes_the_picture_stale_until_all_has_been_read)
 	cr_assert_str_eq(description(stage, "/a/b"), "changed");
 }
 
-STAGED(an_outage_of_a_node_alone_ends_when_it_has_been_read)
-{
-	follow(stage, false);
-	expect(stage, BEGUN);
-	memory_set_state(stage->registry, REGISTRY_LOST);
-	client_wait_state(stage->registry, REGISTRY_LOST);
-	memory_put(stage->registry, "/a", RECORD("changed"));
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	expect(stage, BEGUN "STALE UPDATED:/a FRESH ");
-}
-
 STAGED(a_branch_that_went_in_an_outage_is_told_from_its_leaves_on)
 {
 	memory_put(stage->registry, "/a/c/d", RECORD("d"));
@@ -255,16 +232,6 @@ STAGED(an_outage_during_the_first_picture_is_no_news)
 	cr_assert_str_empty(stage->events);
 	on_state(stage, REGISTRY_CONNECTED, "");
 	memory_set_answering(stage->registry, true);
-	expect(stage, BEGUN);
-	cr_assert_eq(json_object_size(stage->picture), 3);
-}
-
-STAGED(an_outage_before_the_first_picture_is_no_news)
-{
-	memory_set_state(stage->registry, REGISTRY_AWAY);
-	client_wait_state(stage->registry, REGISTRY_AWAY);
-	follow(stage, true);
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	expect(stage, BEGUN);
 	cr_assert_eq(json_object_size(stage->picture), 3);
 }
@@ -365,104 +332,4 @@ STAGED(an_outage_in_the_middle_of_news_ends_like_any_other)
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	cr_assert(drive(stage, is_fresh), "%s", stage->events);
 	cr_assert_str_eq(description(stage, "/a/d"), "d");
-}
-
-/* ---- without memory ---- */
-
-Test(client_tree, without_memory_the_first_picture_comes_later_and_whole)
-{
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct stage *stage = stage_begin(&(struct stage){ 0 });
-		struct err err = ERR_INIT;
-		failing_arm("alloc", number, ENOMEM);
-		int code = client_tree_create(
-			&stage->tree, stage->registry, "/a", true, emit_take, stage, &err);
-		cr_assert_eq(code == 0, stage->tree != NULL, "without allocation %d", (int)number);
-		if (code == 0) {
-			cr_assert(drive(stage, has_begun), "without allocation %d", (int)number);
-			cr_assert(is_whole(stage), "without allocation %d", (int)number);
-			failed = stage->failed;
-		} else {
-			cr_assert(failing_disarm());
-			cr_assert_eq(code, BERTH_FAILED);
-		}
-		stage_end(stage);
-	}
-}
-
-static bool has_followed(const struct stage *stage)
-{
-	return stage->missed ||
-		(strcmp(description(stage, "/a/b"), "changed") == 0 &&
-			strcmp(description(stage, "/a/c"), "absent") == 0 &&
-			strcmp(description(stage, "/a/d"), "d") == 0 &&
-			strcmp(description(stage, "/a/d/e"), "e") == 0);
-}
-
-/* Two kinds of news, and one that follows by a list: each comes, or the follower knows of a gap. */
-Test(client_tree, without_memory_no_change_is_lost_in_silence)
-{
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct stage *stage = stage_begin(&(struct stage){ 0 });
-		follow(stage, true);
-		cr_assert(drive(stage, has_begun));
-		memory_put(stage->registry, "/a/b", RECORD("changed"));
-		memory_remove(stage->registry, "/a/c");
-		memory_put(stage->registry, "/a/d", RECORD("d"));
-		memory_put(stage->registry, "/a/d/e", RECORD("e"));
-		failing_arm("alloc", number, ENOMEM);
-		cr_assert(drive(stage, has_followed), "without allocation %d: %s", (int)number,
-			stage->events);
-		cr_assert_null(strstr(stage->events, "DELETED:/a/b"), "%s", stage->events);
-		failed = stage->failed;
-		stage_end(stage);
-	}
-}
-
-Test(client_tree, without_memory_an_outage_ends_when_all_has_been_read)
-{
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct stage *stage = stage_begin(&(struct stage){ 0 });
-		follow(stage, true);
-		cr_assert(drive(stage, has_begun));
-		memory_set_state(stage->registry, REGISTRY_LOST);
-		client_wait_state(stage->registry, REGISTRY_LOST);
-		memory_set_state(stage->registry, REGISTRY_CONNECTED);
-		failing_arm("alloc", number, ENOMEM);
-		cr_assert(drive(stage, is_fresh), "without allocation %d: %s", (int)number,
-			stage->events);
-		cr_assert(is_whole(stage));
-		failed = stage->failed;
-		stage_end(stage);
-	}
-}
-
-static bool has_gone(const struct stage *stage)
-{
-	return stage->missed || json_object_size(stage->picture) == 0;
-}
-
-/* No picture has a node below one that has gone. */
-Test(client_tree, without_memory_a_branch_goes_from_its_leaves_on)
-{
-	bool failed = true;
-	for (uint64_t number = 1; failed; number++) {
-		struct stage *stage = stage_begin(&(struct stage){ 0 });
-		follow(stage, true);
-		cr_assert(drive(stage, has_begun));
-		memory_remove(stage->registry, "/a/b");
-		memory_remove(stage->registry, "/a/c");
-		memory_remove(stage->registry, "/a");
-		failing_arm("alloc", number, ENOMEM);
-		cr_assert(drive(stage, has_gone), "without allocation %d: %s", (int)number,
-			stage->events);
-		const char *top = strstr(stage->events, "DELETED:/a ");
-		cr_assert(stage->missed || (top && strcmp(top, "DELETED:/a ") == 0), "%s",
-			stage->events);
-		failed = stage->failed;
-		stage_end(stage);
-	}
 }

@@ -7,7 +7,6 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/read.h"
-#include "tests/support/failing.h"
 
 TestSuite(dialect_read);
 
@@ -375,26 +374,6 @@ Test(dialect_read, an_api_that_is_too_long_is_the_services_name)
 		cr_assert_eq(!strstr(text, "\"api\":\"web\""), names[i].is_kept, "%s", text);
 		free(text);
 		free(data);
-	}
-}
-
-static int read_again(void *context)
-{
-	const struct row *row = context;
-	char *text = NULL;
-	int code = read_row(row, &text, NULL);
-	bool right = text && strstr(text, row->record);
-	free(text);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-/* A group's data that cannot be read count as absent, for lack of memory, too. */
-Test(dialect_read, without_memory_no_record_is_read_in_part)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if (rows[i].record && !rows[i].group) {
-			failing_check_memory(rows[i].data, read_again, (void *)&rows[i]);
-		}
 	}
 }
 

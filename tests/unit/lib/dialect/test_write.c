@@ -8,7 +8,6 @@
 #include "lib/base/array.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/dialect.h"
-#include "tests/support/failing.h"
 
 static struct dialect_instance instance_of(enum dialect_type type)
 {
@@ -360,35 +359,6 @@ Test(write, a_path_or_a_name_that_is_too_long_is_refused)
 	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 	instance.path_encoding = true;
 	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
-}
-
-static int write_again(void *context)
-{
-	const struct dialect_instance *instance = context;
-	struct dialect_nodes nodes = { 0 };
-	struct err err = ERR_INIT;
-	int code = dialect_write(&nodes, instance, &err);
-	bool named = strncmp(err.msg, "[dialect test]: ", 16) == 0;
-	bool right = code ? named == (instance->type != DIALECT_YARN)
-			  : !strstr(nodes.items[0].path, "_0_") && *nodes.items[0].data;
-	dialect_nodes_finish(&nodes);
-	return right ? code : FAILING_WRONG;
-}
-
-Test(write, without_memory_nothing_is_written_in_part)
-{
-	static char *const aliases[] = { "a.test" };
-	struct record *record = record_create();
-	for (enum dialect_type type = DIALECT_YARN; type < DIALECT_MESOS; type++) {
-		struct dialect_instance instance = instance_of(type);
-		instance.record = record;
-		instance.aliases = aliases;
-		instance.alias_count = 1;
-		failing_check_memory(dialect_name(type), write_again, &instance);
-		instance.path_encoding = true;
-		failing_check_memory(dialect_name(type), write_again, &instance);
-	}
-	record_free(record);
 }
 
 Test(write, bytes_that_are_no_text_are_refused)

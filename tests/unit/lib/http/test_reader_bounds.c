@@ -1,11 +1,9 @@
 /* The bounds of what a reader keeps of a message, and what it does without memory. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "tests/support/failing.h"
 #include "tests/unit/lib/http/reading.h"
 
 static int events_of_filled(const char *begin, size_t fill, const char *end, enum http_kind kind)
@@ -185,52 +183,6 @@ Test(http_reader, bounds_what_it_keeps_of_lists_that_it_joins)
 	cr_expect_eq(refusal_of_kept(100, 100), 431);
 }
 
-static size_t allocations_left;
-
-static void *reallocate(void *memory, size_t size)
-{
-	return allocations_left > 0 && allocations_left-- ? realloc(memory, size) : NULL;
-}
-
-/*
- * Each allocation of a head fails once, in each place that may need one: a line that comes in
- * pieces, a part that is kept, its end, a list that is joined.
- */
-Test(http_reader, without_memory_a_head_is_refused_with_500)
-{
-	struct buffer text;
-	size_t refused = 0;
-	buffer_init(&text, 1 << 20);
-	buffer_append_text(&text, GET "ETag: ");
-	repeat(&text, "e", 256 - sizeof("GET /") - sizeof("a"));
-	buffer_append_text(&text, "\r\nAccept: ");
-	repeat(&text, "a", 500);
-	buffer_append_text(&text, "\r\nAccept: b\r\n\r\n");
-	for (size_t step = 1; step < 2 * text.len; step *= 2) {
-		bool complete = false;
-		for (size_t count = 0; !complete; count++) {
-			struct http_reader reader;
-			struct buffer events;
-			buffer_init(&events, 1000);
-			buffer_reserve(&events, 1000);
-			http_reader_init(&reader, HTTP_REQUEST);
-			allocations_left = count;
-			buffer_set_allocator(reallocate);
-			describe(&reader, text.data, text.len, step, &events);
-			buffer_set_allocator(realloc);
-			complete = reader.refusal == 0;
-			refused += !complete;
-			cr_assert_str_eq(buffer_text(&events),
-				complete ? "HEAD GET / END " : "REFUSED 500 ", "%zu %zu", step,
-				count);
-			buffer_finish(&events);
-			http_reader_finish(&reader);
-		}
-	}
-	cr_assert_gt(refused, 20);
-	buffer_finish(&text);
-}
-
 static void check_too_long(const char *begin)
 {
 	static char text[128 * 1024];
@@ -278,73 +230,4 @@ Test(http_reader, keeps_no_more_than_its_bound_of_lists_and_fields_together)
 		http_reader_finish(&reader);
 	}
 	cr_assert(refused);
-}
-
-struct pieces {
-	enum http_kind kind;
-	const char *text;
-	size_t step;
-};
-
-static int read_pieces(void *context)
-{
-	const struct pieces *pieces = context;
-	const char *at = pieces->text;
-	const char *end = at + strlen(at);
-	struct http_reader reader;
-	struct buffer body;
-	struct err err = ERR_INIT;
-	int code = 0;
-	http_reader_init(&reader, pieces->kind);
-	buffer_init(&body, 1000);
-	while (code == 0 && at < end) {
-		size_t rest = (size_t)(end - at);
-		size_t used = 0;
-		code = http_reader_feed(
-			&reader, at, rest < pieces->step ? rest : pieces->step, &body, &used, &err);
-		at += used;
-	}
-	const char *accept = http_reader_field(&reader, HTTP_FIELD_ACCEPT);
-	bool right = reader.state == HTTP_READER_DONE && accept && strcmp(accept, "a, b") == 0 &&
-		strcmp(buffer_text(&body), "hello") == 0;
-	buffer_finish(&body);
-	http_reader_finish(&reader);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-/* Of every length, so that the memory ends at every byte. */
-Test(http_reader, without_memory_it_refuses_and_loses_nothing)
-{
-	static const char rest[] = "Accept: a\r\nAccept: b\r\nContent-Length: 5\r\n\r\nhello";
-	for (int len = 0; len < 300; len++) {
-		char fill[301] = { 0 };
-		char request[1000];
-		char answer[1000];
-		memset(fill, 'x', (size_t)len);
-		snprintf(
-			request, sizeof(request), "POST /%s HTTP/1.1\r\nHost: a\r\n%s", fill, rest);
-		snprintf(answer, sizeof(answer), OK "ETag: %s\r\n%s", fill, rest);
-		for (size_t step = 50; step <= 1000; step += 950) {
-			struct pieces pieces = { HTTP_REQUEST, request, step };
-			failing_check_memory("request", read_pieces, &pieces);
-			pieces = (struct pieces){ HTTP_ANSWER, answer, step };
-			failing_check_memory("answer", read_pieces, &pieces);
-		}
-	}
-}
-
-Test(http_reader, a_long_head_leaves_no_memory_behind)
-{
-	static char head[4096];
-	struct http_reader reader;
-	http_reader_init(&reader, HTTP_REQUEST);
-	int len = snprintf(head, sizeof(head), GET "Accept: %0*d\r\n\r\n", 2000, 0);
-	const char *at = head;
-	cr_assert_eq(http_reader_next(&reader, &at, head + len), HTTP_EVENT_HEAD);
-	cr_assert_gt(reader.text.size, 2000);
-	http_reader_restart(&reader);
-	cr_expect_eq(reader.text.size, 0);
-	cr_expect(http_reader_is_idle(&reader));
-	cr_expect_null(http_reader_field(&reader, HTTP_FIELD_ACCEPT));
-	http_reader_finish(&reader);
 }

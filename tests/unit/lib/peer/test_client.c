@@ -23,7 +23,7 @@
 #define OK_HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 #define OK OK_HEAD "Content-Length: 2\r\n\r\n{}"
 
-enum { MOST_STEPS = 8, REQUEST_BYTES = 8192 };
+enum { REQUEST_BYTES = 8192 };
 
 /* ---- the agent ---- */
 
@@ -195,10 +195,6 @@ static void end(struct stage *stage)
 	{                                                                                          \
 		text, STAY                                                                         \
 	}
-#define ENDS(text)                                                                                 \
-	{                                                                                          \
-		text, END                                                                          \
-	}
 #define CLOSES(text)                                                                               \
 	{                                                                                          \
 		text, CLOSE                                                                        \
@@ -343,18 +339,6 @@ CLIENT_TEST(an_answer_has_a_body_a_tag_and_an_age)
 	cr_expect_eq(client_freshness(stage->client).age_s, 0);
 }
 
-CLIENT_TEST(without_an_answer_there_is_no_freshness)
-{
-	static const int refused[] = { ECONNREFUSED, 0 };
-	ANSWER(CLOSES(OK_HEAD "Age: 7\r\nX-Cache: STALE\r\nContent-Length: 0\r\n\r\n"));
-	cr_assert_eq(call(stage, "GET"), 0);
-	cr_expect(client_freshness(stage->client).stale);
-	agent.connect_errors = refused;
-	cr_expect_eq(call(stage, "GET"), BERTH_AGENT_UNAVAILABLE);
-	cr_expect_not(client_freshness(stage->client).stale);
-	cr_expect_eq(client_freshness(stage->client).age_s, 0);
-}
-
 CLIENT_TEST(an_error_has_a_code_a_message_and_the_document)
 {
 	ANSWER(STAYS("HTTP/1.1 404 Not Found\r\nAge: 3\r\nContent-Length: 41\r\n\r\n"
@@ -410,44 +394,7 @@ CLIENT_TEST(a_problem_is_named_by_its_title_or_its_status)
 	}
 }
 
-/* Another server may end its answer by the end of the connection. */
-CLIENT_TEST(an_answer_of_the_agent_says_how_long_it_is)
-{
-	ANSWER(CLOSES("HTTP/1.1 200 OK\r\n\r\n{}"));
-	cr_expect_neq(call(stage, "GET"), 0);
-	cr_expect_neq(stage->err.code, BERTH_AGENT_UNAVAILABLE);
-}
-
 /* ---- connections that end ---- */
-
-CLIENT_TEST(a_connection_may_have_the_descriptor_0)
-{
-	ANSWER(STAYS(OK), ENDS(OK), STAYS(OK), CLOSES(""), STAYS(OK));
-	int kept = dup(STDIN_FILENO);
-	close(STDIN_FILENO);
-	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), FD_CLOEXEC);
-	cr_expect_eq(call(stage, "GET"), 0);
-	cr_expect_eq(agent.connections, 1);
-	errno = EAGAIN; /* says nothing of a connection at its end */
-	cr_expect_eq(call(stage, "POST"), 0, "%s", stage->err.msg);
-	cr_expect_eq(agent.connections, 2);
-	cr_expect_eq(call(stage, "GET"), 0, "it is sent again");
-	cr_expect_eq(agent.connections, 3);
-	client_free(stage->client);
-	stage->client = NULL;
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is closed");
-	cr_assert_eq(dup2(kept, STDIN_FILENO), STDIN_FILENO);
-	close(kept);
-}
-
-CLIENT_TEST(a_connection_that_is_to_be_closed_is_not_kept)
-{
-	ANSWER(STAYS(OK_HEAD "Connection: close\r\nContent-Length: 0\r\n\r\n"), STAYS(OK));
-	cr_expect_eq(call(stage, "GET"), 0);
-	cr_expect_eq(call(stage, "GET"), 0);
-	cr_expect_eq(agent.connections, 2);
-}
 
 /* Nothing was sent on it yet, so an order goes out on the new one. */
 CLIENT_TEST(an_idle_connection_that_is_closed_is_replaced)
@@ -466,30 +413,6 @@ CLIENT_TEST(an_idle_connection_that_is_closed_is_replaced)
 		cr_expect_eq(agent.connections, before + 2);
 		close_agent();
 	}
-}
-
-/* It would take the request, and never answer it. */
-CLIENT_TEST(an_idle_connection_that_the_agent_has_ended_is_replaced)
-{
-	ANSWER(ENDS(OK), STAYS(OK));
-	cr_expect_eq(call(stage, "GET"), 0);
-	errno = EAGAIN; /* says nothing of a connection at its end */
-	cr_expect_eq(call(stage, "POST"), 0, "%s", stage->err.msg);
-	cr_expect_eq(agent.connections, 2);
-}
-
-CLIENT_TEST(an_idle_connection_is_only_looked_at)
-{
-	static const int nothing[] = { EINTR, 0 };
-	static const int broken[] = { ECONNRESET, 0 };
-	ANSWER(STAYS(OK), STAYS(OK), STAYS(OK));
-	cr_expect_eq(call(stage, "GET"), 0);
-	agent.recv_errors = nothing;
-	cr_expect_eq(call(stage, "POST"), 0);
-	cr_expect_eq(agent.connections, 1);
-	agent.recv_errors = broken;
-	cr_expect_eq(call(stage, "POST"), 0);
-	cr_expect_eq(agent.connections, 2);
 }
 
 CLIENT_TEST(a_kept_connection_that_ends_without_an_answer_is_tried_again)
@@ -559,16 +482,6 @@ CLIENT_TEST(an_answer_comes_in_parts)
 	cr_expect_eq(agent.requests, 2);
 }
 
-CLIENT_TEST(a_request_is_sent_in_parts)
-{
-	static const int interrupted[] = { EINTR, EAGAIN, EINTR, 0 };
-	ANSWER(STAYS(OK));
-	agent.send_errors = interrupted;
-	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
-	cr_expect_eq(agent.polls, 1);
-	cr_expect_eq(agent.requests, 1);
-}
-
 CLIENT_TEST(a_request_that_is_not_sent_is_tried_again_on_another_connection)
 {
 	static const int broken[] = { EPIPE, 0 };
@@ -615,17 +528,6 @@ CLIENT_TEST(an_agent_that_does_not_answer_is_not_waited_for)
 	cr_expect_eq(call_within(stage, 0, NULL, 0), BERTH_TIMEOUT);
 }
 
-CLIENT_TEST(a_request_that_is_late_is_not_tried_again)
-{
-	static const int full[] = { EAGAIN, 0 };
-	ANSWER(STAYS(OK), STAYS(OK));
-	cr_expect_eq(call(stage, "GET"), 0);
-	agent.send_errors = full;
-	cr_expect_eq(call_within(stage, 0, NULL, 0), BERTH_TIMEOUT);
-	cr_expect_eq(agent.connections, 1);
-	cr_expect_eq(agent.requests, 1);
-}
-
 CLIENT_TEST(a_wait_for_a_change_comes_on_top)
 {
 	static const int not_yet[] = { EAGAIN, 0 };
@@ -633,27 +535,6 @@ CLIENT_TEST(a_wait_for_a_change_comes_on_top)
 	agent.recv_errors = not_yet;
 	cr_expect_eq(call_within(stage, 0, "\"1\"", 60), 0, "%s", stage->err.msg);
 	cr_expect_eq(agent.polls, 1);
-}
-
-CLIENT_TEST(a_wait_may_be_interrupted_or_fail)
-{
-	static const int not_yet[] = { EAGAIN, 0 };
-	static const int interrupted[] = { EINTR, EINTR, 0 };
-	static const int failed[] = { ENOMEM, 0 };
-	ANSWER(STAYS(OK), STAYS(OK));
-	agent.recv_errors = not_yet;
-	agent.poll_errors = interrupted;
-	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
-	cr_expect_eq(agent.polls, 3);
-	static const int idle_and_not_yet[] = { EAGAIN, EAGAIN, 0 };
-	agent.recv_errors = idle_and_not_yet;
-	agent.poll_errors = failed;
-	cr_expect_eq(call(stage, "GET"), BERTH_FAILED);
-	expect_message(stage, "cannot wait for the agent: ");
-	agent.send_errors = not_yet;
-	agent.poll_errors = failed;
-	cr_expect_eq(call(stage, "GET"), BERTH_FAILED);
-	expect_message(stage, "cannot wait for the agent: ");
 }
 
 /* ---- an agent that cannot be reached ---- */

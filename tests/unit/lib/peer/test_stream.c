@@ -4,7 +4,6 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,30 +215,6 @@ Test(peer_stream, the_pause_doubles_up_to_a_bound)
 
 /* ---- a stream that flows ---- */
 
-STREAM_TEST(it_connects_when_it_is_due_and_asks)
-{
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "not yet subscribed");
-	stage->now_ms = client_stream_due_ms(stage->stream) - 1;
-	dispatch(stage);
-	cr_expect_eq(client_stream_asked_ms(stage->stream), 0);
-	cr_expect_eq(due_in(stage), 1);
-	cr_expect_str_eq(events(stage), "");
-	connect_stream(stage);
-	cr_expect_eq(client_stream_asked_ms(stage->stream), stage->now_ms);
-	cr_expect_eq(due_in(stage), 10000);
-	cr_expect_str_eq(stage->request,
-		"GET /v1/watch/s?x=1 HTTP/1.1\r\nHost: berth\r\n"
-		"Accept: application/recordio\r\n\r\n");
-	struct epoll_event event = { .events = 0 };
-	cr_expect_eq(epoll_wait(stage->epoll_fd, &event, 1, 0), 0);
-	say(stage, HEAD);
-	cr_expect_eq(epoll_wait(stage->epoll_fd, &event, 1, 60000), 1);
-	cr_expect_eq(event.events, EPOLLIN);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "");
-	cr_expect_eq(code(stage), BERTH_AGENT_UNAVAILABLE);
-}
-
 STREAM_TEST(events_are_handed_on_from_the_first_snapshot_on)
 {
 	connect_stream(stage);
@@ -316,18 +291,6 @@ STREAM_TEST(the_agent_says_how_long_it_may_be_silent)
 	cr_expect_eq(due_in(stage), 431995000);
 }
 
-STREAM_TEST(one_stream_does_not_keep_its_thread)
-{
-	flow(stage);
-	snprintf(endless, sizeof(endless), "%zx\r\n%zu\n%s\r\n", strlen(HEARTBEAT) + 3,
-		strlen(HEARTBEAT), HEARTBEAT);
-	reads = 0;
-	dispatch(stage);
-	cr_expect_eq(reads, 64);
-	cr_expect_eq(code(stage), 0);
-	endless[0] = '\0';
-}
-
 /* ---- trouble ---- */
 
 STREAM_TEST(a_stream_that_breaks_is_reported_once_and_comes_back)
@@ -373,39 +336,6 @@ STREAM_TEST(a_stream_that_never_flowed_is_reported_once)
 	cr_expect_str_eq(events(stage), "SUBSCRIBED ", "there is nothing to be made good");
 }
 
-STREAM_TEST(pauses_are_of_random_length)
-{
-	chance = UINT32_MAX;
-	connect_stream(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_eq(due_in(stage), 99, "just below the longest one");
-	chance = UINT32_C(1) << 31;
-	connect_stream(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_eq(due_in(stage), 150);
-}
-
-/* Without the kernel's chance, they are of different lengths at different times. */
-STREAM_TEST(pauses_differ_even_without_chance)
-{
-	int64_t pauses_ms[3];
-	no_chance = true;
-	clock_stands = true;
-	for (int i = 0; i < 3; i++) {
-		clock_shift_ms = i + 1;
-		flow(stage);
-		hang_up(stage);
-		dispatch(stage);
-		pauses_ms[i] = due_in(stage);
-		cr_expect_geq(pauses_ms[i], 50);
-		cr_expect_leq(pauses_ms[i], 100);
-	}
-	cr_expect_neq(pauses_ms[0], pauses_ms[1]);
-	cr_expect_neq(pauses_ms[1], pauses_ms[2]);
-}
-
 STREAM_TEST(an_agent_that_falls_silent_is_left)
 {
 	flow(stage);
@@ -447,49 +377,6 @@ STREAM_TEST(an_error_of_the_agent_is_the_trouble)
 	dispatch(stage);
 	expect_trouble(stage, BERTH_PATH_NOT_FOUND, "no /s");
 	cr_expect_str_eq(events(stage), "LOST ");
-}
-
-STREAM_TEST(an_answer_that_ends_is_trouble)
-{
-	flow(stage);
-	say(stage, "0\r\n\r\n");
-	dispatch(stage);
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "the agent ended the event stream");
-	connect_stream(stage);
-	say(stage, "nonsense\r\n\r\n");
-	dispatch(stage);
-	cr_expect_neq(code(stage), 0);
-	cr_expect_null(strstr(client_stream_trouble(stage->stream)->msg, "ended"));
-	connect_stream(stage);
-	say(stage, "HTTP/1.1 200 OK\r\n\r\n");
-	dispatch(stage);
-	expect_trouble(stage, BERTH_FAILED, "neither Content-Length nor chunks");
-}
-
-STREAM_TEST(bytes_that_are_no_chunk_break_the_stream)
-{
-	flow(stage);
-	say(stage, "zz\r\n");
-	dispatch(stage);
-	cr_expect_neq(code(stage), 0);
-	connect_stream(stage);
-	say(stage, "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
-	dispatch(stage);
-	cr_expect_null(strstr(client_stream_trouble(stage->stream)->msg, "404"));
-	cr_expect_gt(client_stream_due_ms(stage->stream), stage->now_ms);
-	cr_expect_lt(due_in(stage), 10000, "it is broken");
-}
-
-STREAM_TEST(errors_of_a_connection_break_the_stream)
-{
-	flow(stage);
-	recv_error = EINTR;
-	tell(stage, HEARTBEAT);
-	cr_expect_eq(code(stage), 0);
-	recv_error = ECONNRESET;
-	dispatch(stage);
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "the event stream broke: ");
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, strerror(ECONNRESET));
 }
 
 STREAM_TEST(bytes_that_are_no_events_break_the_stream)
@@ -542,27 +429,6 @@ STREAM_TEST(bytes_that_are_no_events_break_the_stream)
 
 /* ---- connecting ---- */
 
-STREAM_TEST(a_connection_may_have_the_descriptor_0)
-{
-	int kept = dup(STDIN_FILENO);
-	close(STDIN_FILENO);
-	flow(stage);
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), FD_CLOEXEC);
-	tell(stage, "{\"type\":\"A\"}");
-	cr_expect_str_eq(events(stage), "SUBSCRIBED A ");
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "LOST ");
-	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is closed");
-	flow(stage);
-	struct err err = ERR_INIT;
-	err_set(&err, BERTH_FAILED, "odd");
-	client_stream_break(stage->stream, &err, stage->now_ms);
-	cr_expect_str_eq(events(stage), "RESYNC LOST ");
-	cr_assert_eq(dup2(kept, STDIN_FILENO), STDIN_FILENO);
-	close(kept);
-}
-
 STREAM_TEST(an_agent_that_is_not_there_is_tried_again)
 {
 	char other[SCRATCH_PATH + 40];
@@ -592,14 +458,4 @@ STREAM_TEST(a_request_has_a_bound)
 	events(stage);
 	dispatch(stage);
 	cr_expect_str_eq(events(stage), "");
-}
-
-STREAM_TEST(without_its_poller_there_is_no_stream)
-{
-	int epoll_fd = stage->epoll_fd;
-	stage->epoll_fd = -1;
-	open_stream(stage, "/v1/watch/s");
-	dispatch(stage);
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "cannot subscribe at ");
-	stage->epoll_fd = epoll_fd;
 }

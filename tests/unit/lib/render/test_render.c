@@ -1,11 +1,9 @@
 /* One picture in every format. */
 #include <criterion/criterion.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/render/render.h"
-#include "tests/support/failing.h"
 
 TestSuite(render);
 
@@ -189,43 +187,6 @@ Test(render, a_set_beyond_the_limit_is_an_error)
 	cr_assert_not_null(strstr(err.msg, "as env have more than 40 bytes"), "%s", err.msg);
 	buffer_finish(&out);
 	record_free(record);
-}
-
-static int render_again(void *context)
-{
-	const struct render_options *options = context;
-	struct render_picture picture = { FROM, members, COUNT };
-	struct err err = ERR_INIT;
-	struct buffer out;
-	buffer_init(&out, sizeof(text) - 1);
-	int code = render_write(&out, &picture, options, &result, &err);
-	bool right = strcmp(buffer_text(&out), text) == 0;
-	buffer_finish(&out);
-	return code ? code : right ? 0 : FAILING_WRONG;
-}
-
-Test(render, without_memory_there_is_no_text_rather_than_a_part_of_it)
-{
-	for (int format = 0; format < RENDER_FORMATS; format++) {
-		struct render_options options = { .format = format,
-			.name = "web-1",
-			.domain = "berth",
-			.address_of = address_of,
-			.address_context = addresses_of_names };
-		write_as(format, "urn:rest", COUNT);
-		options.filter.api = "urn:rest";
-		for (size_t i = 0; i < COUNT; i++) {
-			struct record *record = NULL;
-			cr_assert_eq(
-				record_decode(&record, records[i][1], strlen(records[i][1]), NULL),
-				0);
-			members[i].record = record;
-		}
-		failing_check_memory(render_format_names[format], render_again, &options);
-		for (size_t i = 0; i < COUNT; i++) {
-			record_free((struct record *)(uintptr_t)members[i].record);
-		}
-	}
 }
 
 Test(render, servers_are_named_by_their_paths)

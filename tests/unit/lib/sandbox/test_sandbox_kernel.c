@@ -20,51 +20,6 @@ static bool has_filter(void)
 	return has;
 }
 
-SANDBOX_TEST(sandbox_kernel, without_one_of_its_rules_there_is_no_filter)
-{
-	profile.rights = ALL_RIGHTS;
-	cr_expect(has_filter());
-	int most = notes->calls;
-	cr_expect_gt(most, 80);
-	kernel.failure = -ENOMEM;
-	for (int i = 1; i <= most; i++) {
-		kernel.failing_rule = i;
-		cr_expect_not(has_filter(), "rule %d of %d", i, most);
-		cr_expect_eq(notes->calls, i, "no further rule is tried");
-	}
-	/* A call that this architecture does not have. */
-	kernel.failure = -EDOM;
-	for (int i = 1; i <= most; i += 20) {
-		kernel.failing_rule = i;
-		cr_expect(has_filter(), "rule %d of %d", i, most);
-	}
-}
-
-SANDBOX_TEST(sandbox_kernel, a_filter_is_released_where_it_was_made)
-{
-	cr_expect(has_filter());
-	cr_expect_eq(notes->filters, 0);
-	kernel.lacks_memory = true;
-	cr_expect_not(has_filter());
-	cr_expect_eq(notes->filters, 0);
-}
-
-SANDBOX_TEST(sandbox_kernel, each_call_and_each_kind_of_socket_is_named_once)
-{
-	profile.rights = ALL_RIGHTS;
-	cr_expect(has_filter());
-	for (int i = 0; i < notes->named_count; i++) {
-		for (int other = 0; other < i; other++) {
-			cr_expect_neq(
-				notes->named[i], notes->named[other], "call %d", notes->named[i]);
-		}
-	}
-	static const uint64_t sockets[][2] = { { AF_INET, 0 }, { AF_INET, IPPROTO_TCP },
-		{ AF_INET6, 0 }, { AF_INET6, IPPROTO_TCP }, { AF_UNIX, 0 } };
-	cr_expect_eq(notes->socket_count, ARRAY_LEN(sockets));
-	cr_expect_eq(memcmp(notes->sockets, sockets, sizeof(sockets)), 0);
-}
-
 SANDBOX_TEST(sandbox_kernel, the_kernel_may_have_no_filters)
 {
 	profile.rights = ALL_RIGHTS;
@@ -179,18 +134,6 @@ SANDBOX_TEST(sandbox_kernel, files_of_the_profile_may_be_read)
 	unlink(fifo);
 }
 
-SANDBOX_TEST(sandbox_kernel, landlock_that_takes_no_rules_is_none)
-{
-	kernel.landlock = 6;
-	kernel.takes_rules = false;
-	cr_expect_str_eq(words_of_cage(),
-		"seccomp, no landlock, all ports, no signals, no capabilities, memory bounded");
-	kernel.landlock = 0;
-	cr_expect_str_eq(words_of_cage(),
-		"seccomp, no landlock, all ports, no signals, no capabilities, memory bounded");
-	cr_expect_eq(notes->descriptors, 0);
-}
-
 /* ---- privileges and memory ---- */
 
 static int keep_nothing(void)
@@ -235,13 +178,5 @@ SANDBOX_TEST(sandbox_kernel, memory_has_the_bound_of_the_profile)
 }
 
 #else
-
-Test(sandbox_kernel, a_build_without_a_cage_asks_the_kernel_for_nothing)
-{
-	char words[SANDBOX_WORDS_BYTES];
-	sandbox_enter(&(struct sandbox_profile){ .memory_mib = 1 }, words);
-	cr_assert_neq(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
-	cr_assert_neq(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 2);
-}
 
 #endif

@@ -1,5 +1,4 @@
 /* Asking for a map: good answers and bad ones. */
-#include "lib/base/array.h"
 #include "lib/shared/fetch.h"
 
 #include <criterion/criterion.h>
@@ -143,42 +142,6 @@ Test(shared_fetch, further_descriptors_are_closed)
 	cr_expect_eq(fetch_of_two(GOOD, map_fd(map), other, PATIENCE_MS), SHARED_FETCHED);
 	cr_expect_eq(fcntl(STDIN_FILENO, F_GETFD), -1, "it is left open");
 	close(other);
-	map_destroy(map);
-}
-
-/* Fetches while the call with this number fails; -1 when there is no such call. */
-static int fetch_with(const struct map *map, const char *kind, uint64_t number, int error)
-{
-	int before = descriptors_count();
-	failing_arm(kind, number, error);
-	enum shared_fetched fetched = fetch(GOOD, map_fd(map), PATIENCE_MS);
-	bool failed = failing_disarm();
-	cr_expect_eq(descriptors_count(), before, "a descriptor is left open");
-	return failed ? (int)fetched : -1;
-}
-
-Test(shared_fetch, a_call_that_fails_is_made_again_or_the_map_is_asked_for_later)
-{
-	static const struct {
-		const char *kind;
-		uint64_t number; /* the test sends the answer itself, by its second send */
-		int error;
-		enum shared_fetched fetched;
-	} rows[] = {
-		{ "send", 3, EINTR, SHARED_FETCHED },
-		{ "send", 3, EAGAIN, SHARED_FETCHED },
-		{ "send", 3, EPIPE, SHARED_NOT_NOW },
-		{ "receive", 1, EINTR, SHARED_FETCHED },
-		{ "receive", 1, EAGAIN, SHARED_FETCHED },
-		{ "receive", 1, ECONNRESET, SHARED_NOT_NOW },
-	};
-	struct map *map;
-	struct err err = ERR_INIT;
-	cr_assert_eq(map_create(&map, SIZE, &err), 0);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		cr_expect_eq(fetch_with(map, rows[i].kind, rows[i].number, rows[i].error),
-			(int)rows[i].fetched, "%s %d", rows[i].kind, rows[i].error);
-	}
 	map_destroy(map);
 }
 

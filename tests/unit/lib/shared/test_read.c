@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -294,25 +293,6 @@ READ_TEST(a_change_that_does_not_end_is_for_the_socket)
 	free((void *)(uintptr_t)copy.words);
 }
 
-static void change_again(void)
-{
-	changing_slot[SHARED_S_SEQUENCE] += 2;
-}
-
-READ_TEST(an_answer_that_changes_again_and_again_is_for_the_socket)
-{
-	put(stage, KEY, "1");
-	cr_assert_eq(look(stage, KEY), SHARED_FOUND);
-	struct shared_map copy = copy_map(stage);
-	changing_slot = slot_of(&copy, stage->answer.place.slot);
-	at_look = change_again;
-	cr_expect_eq(shared_map_read(&copy, KEY, strlen(KEY), stage->value, sizeof(stage->value),
-			     &stage->answer),
-		SHARED_UNKNOWN);
-	at_look = NULL;
-	free((void *)(uintptr_t)copy.words);
-}
-
 READ_TEST(an_error_comes_with_its_code_and_text)
 {
 	struct map_entry entry = entry_of(KEY, "no such path: /services/db");
@@ -373,14 +353,6 @@ READ_TEST(a_retired_map_is_gone_for_good)
 	cr_expect_eq(look(stage, KEY), SHARED_GONE);
 	cr_expect_eq(look(stage, "/v1/other"), SHARED_GONE);
 	cr_expect_eq(shared_map_unchanged(&stage->reader, &stage->answer.place), SHARED_GONE);
-}
-
-/* For a reader that was stopped between its look at the state and the one at the lease. */
-READ_TEST(the_lease_of_a_retired_map_is_over)
-{
-	map_destroy(stage->map);
-	stage->map = NULL;
-	cr_expect_eq(atomic_load(&stage->reader.words[SHARED_H_LIVE_UNTIL]), 0);
 }
 
 Test(shared_read, a_map_that_has_not_begun_answers_nothing)
@@ -497,30 +469,6 @@ READ_TEST(a_header_that_contradicts_itself_or_the_file_is_refused)
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_SLOTS, reader->slots - 1));
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_SLOTS, UINT64_C(1) << 58));
 	cr_expect_not(opens_with(stage, SIZE, SHARED_H_ARENA, reader->arena + 8));
-}
-
-READ_TEST(a_map_has_one_slot_or_as_many_as_there_is_room_for)
-{
-	const size_t one = SHARED_HEADER_BYTES + SHARED_SLOT_BYTES;
-	cr_expect(opens_with_two(stage, SIZE, SHARED_H_SLOTS, 1, SHARED_H_ARENA, one));
-	cr_expect_not(opens_with_two(
-		stage, SIZE, SHARED_H_SLOTS, 0, SHARED_H_ARENA, SHARED_HEADER_BYTES));
-	/* The place behind so many slots would be that of the first one. */
-	cr_expect_not(opens_with_two(stage, SIZE, SHARED_H_SLOTS, UINT64_C(1) << 58, SHARED_H_ARENA,
-		SHARED_HEADER_BYTES));
-}
-
-READ_TEST(a_file_that_is_not_of_whole_words_is_refused)
-{
-	cr_expect_not(opens_with(stage, SIZE - 4, SHARED_H_SIZE, SIZE - 4));
-	cr_expect_not(
-		opens_with(stage, SHARED_HEADER_BYTES - 8, SHARED_H_SIZE, SHARED_HEADER_BYTES - 8));
-}
-
-READ_TEST(another_time_namespace_has_other_clocks)
-{
-	cr_expect_not(opens_with(stage, SIZE, SHARED_H_TIME_NAMESPACE, 1));
-	cr_expect_not(opens_with(stage, SIZE, SHARED_H_TIME_NAMESPACE, 0));
 }
 
 /* ---- damaged content: the reader stays inside the map and comes back ---- */
