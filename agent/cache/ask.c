@@ -8,8 +8,9 @@
 #include "agent/cache/make.h"
 #include "agent/cache/search.h"
 #include "lib/base/clock.h"
+#include "lib/base/fetch_ahead.h"
 
-enum { ANSWERS_PER_PATH = 32 };
+enum { ANSWERS_PER_PATH = 32, RENDERING_BYTES = 512 /* about: of a response and its head */ };
 
 static struct answer *find(const struct cache_node *node, enum cache_answer_kind kind,
 	const struct cache_filter *filter)
@@ -32,6 +33,9 @@ struct cache_answer *cache_answers_find(
 	if (!answer || !answer->ready || !answer->public.live) {
 		return NULL;
 	}
+	/* The one who asked needs these next; a large cache has none of it near the processor. */
+	fetch_ahead(answer->public.rendering, RENDERING_BYTES);
+	fetch_ahead(answer->public.body, answer->public.len);
 	bool known_true = query->now_ms < answers->heard->hit_until_ms && query->max_age_ms < 0;
 	if (!known_true &&
 		cache_confirm_since(answers->heard,

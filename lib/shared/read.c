@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "lib/base/fetch_ahead.h"
 #include "lib/shared/hash.h"
 
 enum { TRIES = 16 }; /* of a slot that is being written */
@@ -128,15 +129,6 @@ static bool same_key(shared_word *words, const char *key, size_t len)
 	}
 	uint64_t word = load(words);
 	return memcmp(&word, key, len) == 0;
-}
-
-/* Of a block, whose lines come from memory one next to the other, and not one after the other. */
-static inline void fetch_ahead(shared_word *words, size_t len)
-{
-	enum { LINE_BYTES = 64, MOST_BYTES = 1024 };
-	for (size_t at = 0; at < len && at < MOST_BYTES; at += LINE_BYTES) {
-		__builtin_prefetch((const void *)(uintptr_t)(words + at / SHARED_WORD_BYTES));
-	}
 }
 
 /* ELSEWHERE: the slot is another key's. TORN: it was written meanwhile. */
