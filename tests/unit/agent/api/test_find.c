@@ -8,6 +8,7 @@
 
 #include "agent/api/api.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 #include "tests/unit/agent/api/plain_http.h"
 
 enum { SEARCHES = 40, CHILDREN = 20, MAX_WALKS = 4 };
@@ -52,7 +53,7 @@ static void open_stage(struct stage *stage)
 	stage->registry = memory_open("find", &(struct registry_options){ .context = stage });
 	memory_on_task(stage->registry, count_task, stage);
 	stage->cache = cache_create(stage->loop, stage->registry, &cache_options);
-	stage->names = names_lookups_create(stage->loop, stage->cache, "berth");
+	stage->names = names_stage_create(stage->loop, stage->cache);
 	stage->history = history_create();
 	stage->metrics = metrics_create();
 	stage->api = api_create(stage->loop, stage->cache, stage->names, stage->registry,
@@ -72,7 +73,7 @@ static void close_stage(struct stage *stage)
 	api_destroy(stage->api);
 	metrics_destroy(stage->metrics);
 	history_destroy(stage->history);
-	names_lookups_destroy(stage->names);
+	names_stage_destroy(stage->names);
 	cache_destroy(stage->cache);
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);
