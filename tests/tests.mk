@@ -6,7 +6,7 @@ tests/libsupport.a: $(TEST_SUPPORT_OBJS)
 RUN_TESTS = $(PYTHON) $(srcdir)/tests/run $(TEST_ARGS) .
 
 ifeq ($(CRITERION_LIBS),)
-$(TEST_PROGRAMS:=.o) $(TEST_SUPPORT_OBJS) $(HTTP_STAGE): no-criterion
+$(TEST_PROGRAMS:=.o) $(UNIT_PARTS) $(TEST_SUPPORT_OBJS) $(HTTP_STAGE): no-criterion
 .PHONY: no-criterion
 no-criterion:
 	@echo "make: the tests and benchmarks need Criterion: install libcriterion-dev (Debian), criterion-dev (Alpine)" \
@@ -14,12 +14,15 @@ no-criterion:
 endif
 
 # A program links LINKED, too. A test says it in its first line, "/* LINK: … */"; its objects and archives are made first.
+# "parts" are the files of its folder that are not named test_NAME.c.
 define link_also
 $(if $(1),$(1): $$(filter %.o %.a,$(2))
 $(1): LINKED += $(2))
 endef
 bar_to_space = $(subst |, ,$(1))
-link_line = $(call link_also,$(firstword $(1)),$(wordlist 2,99,$(1)))
+parts_of = $(foreach part,$(UNIT_PARTS),$(if $(filter $(dir $(1)),$(dir $(part))),$(part)))
+words_of = $(foreach word,$(wordlist 2,99,$(1)),$(if $(filter parts,$(word)),$(call parts_of,$(firstword $(1))),$(word)))
+link_line = $(call link_also,$(firstword $(1)),$(call words_of,$(1)))
 LINK_LINES := $(shell cd $(srcdir) && grep -rom1 '^/\* LINK: .* \*/' tests/unit tests/registry tests/fuzz --include=*.c | \
 	sed 's|\.c:/\* LINK:||; s|tests/fuzz/fuzz_|tests/fuzz/replay_|; s| \*/$$||; s/ /|/g')
 $(foreach line,$(LINK_LINES),$(eval $(call link_line,$(call bar_to_space,$(line)))))

@@ -76,7 +76,6 @@ AROUND = [
     ("Makefile.in *.mk configure .ci/*", "e2e/install lint/shell"),
 ]
 
-
 @functools.cache
 def load(path):
     """A script without the ending of a module."""
@@ -88,11 +87,9 @@ def load(path):
     loader.exec_module(module)
     return module
 
-
 def label_of(program):
     """tests/unit/lib/base/test_path -> unit/lib/base/path"""
     return program.removeprefix("tests/").replace("/test_", "/")
-
 
 def around(name):
     for files, programs in AROUND:
@@ -100,13 +97,11 @@ def around(name):
             return programs.split()
     return []
 
-
 def near(name):
     """Labels of programs that may hold the code of a source. judged_by() wants them made."""
     if not name.startswith(("lib/", "agent/")):
         return []
     return [label_of(program) for program in load("tests/mutants/run").programs_beside(name)]
-
 
 def judged_by(name, build):
     """What the mutants of a source meet."""
@@ -116,11 +111,9 @@ def judged_by(name, build):
     return [label_of(program)
         for program in load("tests/mutants/run").Build(build).programs_near(f"{unit}.c")]
 
-
 def fuzzed_by(name):
     return [f"fuzz/{target}" for target, parser in load("tests/fuzz/run").PARSERS.items()
         if name in parser]
-
 
 @functools.cache
 def included(source):
@@ -134,13 +127,14 @@ def included(source):
                 waiting.append(header)
     return found
 
-
 def made_of(name):
     """The test itself, or the tests that include or import the file."""
     found = re.fullmatch(r"tests/(\w+)/(?:(.*)/)?(test|fuzz)_(\w+)\.(c|py)", name)
     if found:
         group, folder, _, stem, _ = found.groups()
         return [f"{group}/{folder}/{stem}" if folder else f"{group}/{stem}"]
+    if name.startswith("tests/unit/") and name.endswith(".c"):
+        return [f"{os.path.dirname(name).removeprefix('tests/')}/parts"]
     tests = [str(path.relative_to(SOURCE)) for path in (SOURCE / "tests").rglob("test_*")]
     if name.endswith(".py"):
         word = re.compile(rf"^(from|import) {os.path.basename(name)[:-3]}\b", re.M)
@@ -150,7 +144,6 @@ def made_of(name):
         header = re.sub(r"\.c$", ".h", name)
         made = [test for test in tests if test.endswith(".c") and header in included(test)]
     return [label_of(os.path.splitext(test)[0]) for test in made]
-
 
 def concerned(name, build):
     """Labels of programs."""

@@ -450,6 +450,22 @@ Test(check, a_run_that_was_due_between_two_agents_comes_at_once)
 
 /* ---- when it runs ---- */
 
+Test(check, a_look_besides_the_schedule_that_fails_does_not_count)
+{
+	int bad = 0;
+	use_script("exit 1");
+	config.rising_interval_ms = 1000;
+	struct check *check = create(NULL);
+	int64_t began_ms = clock_monotonic_ms();
+	check_start(check, false);
+	run_until_results(3);
+	json_t *shown = check_json(check);
+	cr_assert_eq(json_unpack(shown, "{s:{s:i}}", "consecutive", "bad", &bad), 0);
+	cr_expect_leq(bad, 1 + (clock_monotonic_ms() - began_ms) / 1000, "%d", bad);
+	json_decref(shown);
+	check_destroy(check);
+}
+
 static void use_ttl(int64_t interval_ms)
 {
 	config = check_support_config(CONFIG_CHECK_TTL);

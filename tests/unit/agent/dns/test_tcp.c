@@ -99,6 +99,12 @@ static void ask_more_than_may_be_under_way(struct stage *stage, unsigned count)
 	cr_expect_eq(dns_counts(stage->dns)->queries[1], before + count);
 }
 
+/* Those that wait are in the server's memory. */
+STAGED(a_connection_has_so_many_questions_under_way_and_others_wait)
+{
+	ask_more_than_may_be_under_way(stage, 70);
+}
+
 /* Some of those that wait are still in the kernel. */
 STAGED(a_connection_is_not_read_while_too_many_of_its_questions_are_under_way)
 {
