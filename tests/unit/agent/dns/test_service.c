@@ -86,6 +86,7 @@ STAGED(another_server_that_fails_or_is_silent_is_a_failure)
 {
 	stage->upstream.rcode = ns_r_servfail;
 	cr_expect_str_eq(ask(stage, false, "far.berth", ns_t_a, true), "2 aa ra: =far.example 5");
+	cr_expect_eq(stage->upstream.questions, 2, "it is asked once more");
 	stage->upstream.silent = true;
 	send_question(stage, false, "www.example", ns_t_a, true);
 	RUN_UNTIL(stage->cache.loop, dns_counts(stage->dns)->exchanges == 1);
@@ -123,20 +124,21 @@ STAGED(an_alias_that_changed_meanwhile_has_no_answer)
 /* ---- too many questions ---- */
 
 static unsigned kept; /* replies to questions of ask_as() */
+static unsigned kept_ids[2];
 static uint8_t kept_reply[DNS_UDP_BYTES];
 static size_t kept_len;
 
 static void keep_reply(const struct dns_origin *origin, const uint8_t *data, size_t len)
 {
 	(void)origin;
-	kept++;
+	kept_ids[kept++ % 2] = ns_get16(data);
 	kept_len = len;
 	cr_assert_leq(len, sizeof(kept_reply));
 	memcpy(kept_reply, data, len);
 }
 
-/* As if it came from that address of IPv4. */
-static void ask_as(struct stage *stage, uint32_t address, const char *name)
+/* As if it came from that address of IPv4. Returns its number. */
+static unsigned ask_as(struct stage *stage, uint32_t address, const char *name)
 {
 	uint8_t packet[NS_PACKETSZ];
 	struct dns_query query;
@@ -145,6 +147,28 @@ static void ask_as(struct stage *stage, uint32_t address, const char *name)
 	size_t len = dns_query_write(&query, packet, name, ns_t_a);
 	*from = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr = { htonl(address) } };
 	dns_handle(stage->dns, &origin, packet, len, NULL);
+	return ns_get16(packet);
+}
+
+STAGED(a_question_of_two_clients_is_asked_once_and_each_hears_its_own_reply)
+{
+	kept = 0;
+	unsigned first = ask_as(stage, 0x0a000001, "www.example");
+	unsigned second = ask_as(stage, 0x0a000002, "www.example");
+	RUN_UNTIL(stage->cache.loop, kept == 2);
+	cr_expect_eq(stage->upstream.questions, 1);
+	cr_expect(kept_ids[0] == first && kept_ids[1] == second);
+}
+
+STAGED(one_client_does_not_keep_another_one_from_other_servers)
+{
+	enum { MANY_QUESTIONS = 300 };
+	stage->upstream.silent = true;
+	for (unsigned i = 0; i < MANY_QUESTIONS; i++) {
+		ask_as(stage, 0x0a000001, "www.example");
+	}
+	ask_as(stage, 0x0a000002, "www.example");
+	cr_expect_eq(dns_counts(stage->dns)->forwarded, MANY_QUESTIONS + 1);
 }
 
 STAGED(when_too_many_wait_for_other_servers_another_client_is_refused)
