@@ -69,8 +69,9 @@ struct evaluation {
 	struct set_followed *followed;
 	int64_t now_ms;
 	size_t may_read;
-	bool late; /* further paths have had their time */
-	bool more; /* records are still to be read */
+	bool late;     /* further paths have had their time */
+	bool more;     /* records are still to be read */
+	bool replaces; /* the set before */
 	/* of the path that is being read: */
 	unsigned rank;
 	bool live;
@@ -372,6 +373,7 @@ static bool take(struct evaluation *evaluation, size_t used)
 	size_t serving = count_serving(evaluation);
 	bool held = is_held(evaluation, serving);
 	bool replaces = !held && (!followed->set || evaluation->nearest_confirmed);
+	evaluation->replaces = replaces;
 	struct set_count *now = &followed->counted;
 	*now = (struct set_count){ .used = (unsigned)used,
 		.serving = serving,
@@ -432,6 +434,11 @@ void set_evaluate(struct set_followed *followed)
 	size_t used = failover_walk(&followed->failover, key->further_count + 1,
 		key->least > 0 ? key->least : 1, key->hold_ms, now_ms, know, &evaluation);
 	bool news = (used > 0 && take(&evaluation, used)) || refused != followed->refused;
+	if (evaluation.replaces) {
+		followed->true_at_ms = 0;
+	} else if (followed->true_at_ms == 0) {
+		followed->true_at_ms = now_ms - set_age_ms(followed, now_ms);
+	}
 	cut(&evaluation, 0);
 	free(evaluation.members);
 	bool stale = set_is_stale(followed, followed->counted.used, false);

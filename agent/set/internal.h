@@ -58,6 +58,7 @@ struct set_followed {
 	struct set *set; /* NULL: not known */
 	struct set_count counted;
 	unsigned revision;
+	int64_t true_at_ms; /* 0: the set is what the places say; or when it was for sure */
 	bool stale;
 	bool lasts; /* nothing but a change of the nearest path can make another one */
 	const struct set_place *refused; /* the nearest path is not known because of it */

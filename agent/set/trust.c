@@ -67,7 +67,8 @@ static void visit_nothing(void *context, const struct cache_record *record)
 
 int64_t set_age_ms(const struct set_followed *followed, int64_t now_ms)
 {
-	int64_t age_ms = 0;
+	/* A set that stays as it was grows older than its places. */
+	int64_t age_ms = followed->true_at_ms ? now_ms - followed->true_at_ms : 0;
 	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
 		const struct set_place *place = LIST_ITEM(at, struct set_place, link);
 		if (place->state == SET_PLACE_KNOWN && place->rank < followed->counted.used) {
