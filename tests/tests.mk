@@ -30,7 +30,7 @@ $(foreach line,$(LINK_LINES),$(eval $(call link_line,$(call bar_to_space,$(line)
 FAILING_PROGRAMS := $(basename $(shell cd $(srcdir) && grep -rlE '^#include "tests/(support/failing|failures/points)\.h"' tests/unit tests/registry \
 	--include=test_*.c))
 $(eval $(call link_also,$(FAILING_PROGRAMS),tests/failures/points.o))
-$(eval $(call link_also,$(filter-out %/test_find %/test_queue,$(filter tests/unit/agent/api/% tests/unit/agent/http/%,$(UNIT_PROGRAMS))),$(HTTP_STAGE)))
+$(eval $(call link_also,$(filter-out %/test_queue,$(filter tests/unit/agent/api/% tests/unit/agent/http/%,$(UNIT_PROGRAMS))),$(HTTP_STAGE)))
 # Calls of other folders that these tests answer themselves: tests/unit/agent/registration/seams.h.
 REGISTRATION_WRAPPED = registry_open registry_reauthenticate tcp_ports_read api_agent_changed api_follows_changed api_drain_saved \
 	shared_on_registry_state cache_on_registry_state bridge_on_registry_state

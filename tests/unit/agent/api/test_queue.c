@@ -1,4 +1,4 @@
-/* Bytes that wait for clients of streams: how many, for how long, and which client is next. */
+/* Clients that wait: for bytes of streams, how many and for how long, and to search. */
 #include <ev.h>
 #include <sys/time.h>
 
@@ -396,4 +396,116 @@ Test(api_queue, an_answer_that_comes_when_there_is_no_room_is_asked_for_again)
 	(void)take_all(client);
 	turn();
 	cr_expect(has(take_all(client), "\"id\":1,\"node\":{"), "%s", text);
+}
+
+/* ---- searches, on a registry that does nothing between dispatches ---- */
+
+enum { SEARCHES = 40, CHILDREN = 20, MAX_WALKS = 4 };
+
+static struct client searches[SEARCHES];
+static size_t tasks;
+
+static void count_task(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	(void)err;
+	tasks++;
+}
+
+static void dispatch(void)
+{
+	for (int i = 0; i < 5; i++) {
+		turn();
+	}
+}
+
+static void put_children(void)
+{
+	for (int i = 0; i < CHILDREN; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/n%d", i);
+		memory_put(stage.registry, path, "");
+	}
+	memory_on_task(stage.registry, count_task, NULL);
+}
+
+/* Everybody asks for something else. */
+static void search(bool local)
+{
+	for (int i = 0; i < SEARCHES; i++) {
+		struct client *client = &searches[i];
+		*client = (struct client){ .request = { .method = HTTP_GET,
+						   .path = "/v1/find",
+						   .query = "",
+						   .local = local },
+			.parameter = "api" };
+		snprintf(client->value, sizeof(client->value), "urn:%d", i);
+		api_on_request(stage.api, &client->request);
+	}
+}
+
+static void leave_search(struct client *client)
+{
+	if (!client->status) {
+		client->on_closed(client->on_closed_context);
+	}
+}
+
+static int count_answers(int status)
+{
+	int count = 0;
+	for (int i = 0; i < SEARCHES; i++) {
+		count += searches[i].status == status;
+	}
+	return count;
+}
+
+Test(api_queue, only_some_walk_at_once_and_only_some_wait)
+{
+	put_children();
+	search(true);
+	cr_assert_eq(memory_tasks(stage.registry), MAX_WALKS);
+	cr_assert_eq(count_answers(503), 8);
+	cr_assert(searches[SEARCHES - 1].retry);
+	dispatch();
+	cr_assert_eq(count_answers(200), 32);
+}
+
+Test(api_queue, remote_clients_do_not_use_up_the_turns_of_local_ones)
+{
+	put_children();
+	search(false);
+	cr_assert_eq(count_answers(503), SEARCHES - 8);
+	struct client local = { .request = { .path = "/v1/find", .query = "", .local = true },
+		.parameter = "api",
+		.value = "urn:local" };
+	api_on_request(stage.api, &local.request);
+	dispatch();
+	cr_assert_eq(local.status, 200);
+	cr_assert_eq(count_answers(200), 8);
+	search(false);
+	dispatch();
+	cr_assert_eq(count_answers(200), 8, "there is room again");
+	search(false);
+	for (int i = 0; i < SEARCHES; i++) {
+		leave_search(&searches[i]);
+	}
+	search(false);
+	dispatch();
+	cr_assert_eq(count_answers(200), 8, "after those that left, too");
+}
+
+Test(api_queue, a_walk_ends_when_its_last_client_leaves)
+{
+	put_children();
+	search(true);
+	for (int i = 0; i < SEARCHES; i++) {
+		leave_search(&searches[i]);
+	}
+	dispatch();
+	cr_assert_lt(tasks, CHILDREN, "%zu tasks for nobody", tasks);
+	search(true);
+	dispatch();
+	cr_assert_eq(count_answers(200), 32, "what was left can be asked for again");
 }
