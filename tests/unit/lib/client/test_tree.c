@@ -142,39 +142,6 @@ static const char *description(const struct stage *stage, const char *path)
 
 #define BEGUN "SUBSCRIBED "
 
-STAGED(begins_with_all_that_is_there)
-{
-	follow(stage, true);
-	expect(stage, BEGUN);
-	cr_assert_eq(json_object_size(stage->picture), 3);
-	cr_assert_str_eq(description(stage, "/a"), "top");
-	cr_assert_str_eq(description(stage, "/a/b"), "b");
-	cr_assert_str_eq(description(stage, "/a/c"), "none");
-}
-
-STAGED(tells_what_changes_comes_and_goes)
-{
-	follow(stage, true);
-	expect(stage, BEGUN);
-	memory_put(stage->registry, "/a/b", RECORD("changed"));
-	expect(stage, BEGUN "UPDATED:/a/b ");
-	memory_put(stage->registry, "/a/d", RECORD("d"));
-	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d ");
-	memory_put(stage->registry, "/a/d/e", RECORD("e"));
-	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d UPDATED:/a/d/e ");
-	memory_put(stage->registry, "/a/c", RECORD("c"));
-	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d UPDATED:/a/d/e UPDATED:/a/c ");
-	cr_assert_eq(json_object_size(stage->picture), 5);
-	stage->events[0] = '\0';
-	memory_remove(stage->registry, "/a/b");
-	expect(stage, "DELETED:/a/b ");
-	cr_assert_str_eq(description(stage, "/a/b"), "absent");
-	/* The same data again are not news. */
-	memory_put(stage->registry, "/a/c", RECORD("c"));
-	memory_put(stage->registry, "/a", "");
-	expect(stage, "DELETED:/a/b UPDATED:/a ");
-}
-
 STAGED(a_tree_that_is_not_there_begins_empty)
 {
 	memory_remove(stage->registry, "/a/b");
@@ -300,16 +267,6 @@ STAGED(a_read_that_failed_gives_no_state_and_the_picture_waits_for_one)
 		stage->events[0] = '\0';
 		json_object_clear(stage->picture);
 	}
-}
-
-STAGED(a_node_that_may_not_be_read_is_there_without_a_record)
-{
-	struct refusal refusal = { REGISTRY_OP_GET, "/a/b", BERTH_NO_PATH_PERMISSIONS, 1000 };
-	memory_on_task(stage->registry, refuse, &refusal);
-	follow(stage, true);
-	cr_assert(drive(stage, has_begun));
-	cr_assert_str_eq(description(stage, "/a/b"), "none");
-	cr_assert_str_eq(description(stage, "/a"), "top");
 }
 
 static bool is_fresh(const struct stage *stage)

@@ -271,18 +271,6 @@ CLIENT_TEST(a_request_has_the_fields_that_it_needs)
 	cr_expect_str_eq(client_socket_path(stage->client), "/run/agent.sock");
 }
 
-CLIENT_TEST(a_request_that_is_too_long_is_not_sent)
-{
-	char *body = malloc(1 << 20);
-	memset(body, 'x', (1 << 20) - 1);
-	body[(1 << 20) - 1] = '\0';
-	const struct client_request request = { .method = "PUT", .target = "/a", .body = body };
-	cr_expect_eq(call_for(stage, &request), BERTH_LIMIT_EXCEEDED);
-	expect_message(stage, "the request is too long");
-	cr_expect_eq(agent.connections, 0);
-	free(body);
-}
-
 CLIENT_TEST(the_path_of_a_socket_has_a_bound)
 {
 	char path[300];
@@ -314,31 +302,6 @@ CLIENT_TEST(the_path_of_a_socket_has_a_bound)
 
 /* ---- answers ---- */
 
-CLIENT_TEST(an_answer_has_a_body_a_tag_and_an_age)
-{
-	ANSWER(STAYS(OK_HEAD
-		       "ETag: \"9\"\r\nAge: 7\r\nX-Cache: STALE\r\nContent-Length: 3\r\n\r\n[1]"),
-		STAYS(OK_HEAD "Age: 1\r\nX-Cache: HIT\r\nContent-Length: 0\r\n\r\n"), STAYS(OK));
-	const struct client_request request = { .method = "GET", .target = "/" };
-	cr_assert_eq(
-		client_call(stage->client, &request, 60000, &stage->response, NULL, &stage->err),
-		0);
-	cr_expect_eq(stage->response.body.len, 3);
-	cr_expect_str_eq(buffer_text(&stage->response.body), "[1]");
-	cr_expect_str_eq(stage->response.tag, "\"9\"");
-	client_response_finish(&stage->response);
-	cr_expect_eq(client_freshness(stage->client).age_s, 7);
-	cr_expect(client_freshness(stage->client).stale);
-	cr_assert_eq(call(stage, "GET"), 0);
-	cr_expect_str_eq(stage->response.tag, "");
-	cr_expect_eq(client_freshness(stage->client).age_s, 1);
-	cr_expect_not(client_freshness(stage->client).stale);
-	client_set_fresh(stage->client);
-	cr_expect_eq(client_freshness(stage->client).age_s, 0);
-	cr_assert_eq(call(stage, "GET"), 0);
-	cr_expect_eq(client_freshness(stage->client).age_s, 0);
-}
-
 CLIENT_TEST(an_error_has_a_code_a_message_and_the_document)
 {
 	ANSWER(STAYS("HTTP/1.1 404 Not Found\r\nAge: 3\r\nContent-Length: 41\r\n\r\n"
@@ -356,42 +319,6 @@ CLIENT_TEST(an_error_has_a_code_a_message_and_the_document)
 	cr_expect_eq(call(stage, "GET"), BERTH_FAILED);
 	cr_expect_eq(call(stage, "GET"), 0);
 	cr_expect_eq(agent.connections, 1, "an error is an answer");
-}
-
-CLIENT_TEST(a_problem_is_named_by_its_title_or_its_status)
-{
-	static const struct {
-		int status;
-		const char *body;
-		int code;
-		const char *message;
-	} rows[] = {
-		{ 403, "", BERTH_NO_PATH_PERMISSIONS, "the agent answered with HTTP status 403" },
-		{ 404, "", BERTH_PATH_NOT_FOUND, "the agent answered with HTTP status 404" },
-		{ 413, "[]", BERTH_LIMIT_EXCEEDED, "the agent answered with HTTP status 413" },
-		{ 422, "{}", BERTH_LIMIT_EXCEEDED, "the agent answered with HTTP status 422" },
-		{ 503, "oops", BERTH_REGISTRY_UNAVAILABLE,
-			"the agent answered with HTTP status 503" },
-		{ 504, "", BERTH_TIMEOUT, "the agent answered with HTTP status 504" },
-		{ 500, "", BERTH_FAILED, "the agent answered with HTTP status 500" },
-		{ 503, "{\"title\":\"Failed\"}", BERTH_FAILED, "the agent answered: Failed" },
-		{ 503, "{\"title\":\"\"}", BERTH_REGISTRY_UNAVAILABLE,
-			"the agent answered with HTTP status 503" },
-		{ 503, "{\"title\":\"Odd\",\"detail\":\"\"}", BERTH_REGISTRY_UNAVAILABLE,
-			"the agent answered: Odd" },
-		{ 500, "{\"title\":\"NoRecord\"}", BERTH_NO_RECORD,
-			"the agent answered: NoRecord" },
-		{ 404, "{\"detail\":\"why\"}", BERTH_PATH_NOT_FOUND, "why" },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		buffer_clear(&stage->problem);
-		buffer_append_text(&stage->problem, rows[i].body);
-		err_clear(&stage->err);
-		cr_expect_eq(client_problem(rows[i].status, &stage->problem, &stage->err),
-			rows[i].code, "%d %s", rows[i].status, rows[i].body);
-		cr_expect_eq(stage->err.code, rows[i].code);
-		cr_expect_str_eq(stage->err.msg, rows[i].message);
-	}
 }
 
 /* ---- connections that end ---- */
@@ -415,35 +342,6 @@ CLIENT_TEST(an_idle_connection_that_is_closed_is_replaced)
 	}
 }
 
-CLIENT_TEST(a_kept_connection_that_ends_without_an_answer_is_tried_again)
-{
-	static const char *const methods[] = { "GET", "PUT", "DELETE" };
-	for (int i = 0; i < 3; i++) {
-		ANSWER(STAYS(OK), CLOSES(""), CLOSES(OK));
-		agent.connections = 0;
-		cr_expect_eq(call_again(stage, methods[i]), 0, "%s", stage->err.msg);
-		cr_expect_eq(agent.requests, 3);
-		cr_expect_eq(agent.connections, 2);
-	}
-}
-
-/* An order may have been carried out. */
-CLIENT_TEST(a_post_without_an_answer_is_not_tried_again)
-{
-	ANSWER(STAYS(OK), CLOSES(""), STAYS(OK));
-	cr_expect_eq(call_again(stage, "POST"), BERTH_AGENT_UNAVAILABLE);
-	expect_message(stage, "/run/agent.sock closed the connection before its answer");
-	cr_expect_eq(agent.requests, 2);
-}
-
-CLIENT_TEST(a_new_connection_that_ends_is_not_tried_again)
-{
-	ANSWER(CLOSES(""), STAYS(OK));
-	cr_expect_eq(call(stage, "GET"), BERTH_AGENT_UNAVAILABLE);
-	cr_expect_eq(agent.requests, 1);
-	cr_expect_eq(call(stage, "GET"), 0);
-}
-
 /* Each on a kept connection, where another attempt would be possible. */
 CLIENT_TEST(an_answer_that_has_begun_is_not_asked_for_again)
 {
@@ -464,22 +362,6 @@ CLIENT_TEST(an_answer_that_has_begun_is_not_asked_for_again)
 	cr_expect_eq(agent.requests, 2);
 	cr_expect_eq(call(stage, "GET"), 0);
 	cr_expect_eq(agent.connections, 2, "the broken one is not used");
-}
-
-CLIENT_TEST(an_answer_comes_in_parts)
-{
-	static const int interrupted[] = { EINTR, EAGAIN, 0 };
-	ANSWER(STAYS(OK), STAYS(OK));
-	agent.recv_errors = interrupted;
-	agent.most_read = 1;
-	cr_expect_eq(call(stage, "GET"), 0);
-	cr_expect_eq(agent.polls, 1);
-	agent.most_sent = 10;
-	cr_expect_eq(call(stage, "GET"), 0, "%s", stage->err.msg);
-	cr_expect_str_eq(agent.request,
-		"GET /v1/x HTTP/1.1\r\nHost: berth\r\nAccept: application/json\r\n\r\n");
-	cr_expect_eq(agent.sent_len, strlen(agent.request));
-	cr_expect_eq(agent.requests, 2);
 }
 
 CLIENT_TEST(a_request_that_is_not_sent_is_tried_again_on_another_connection)

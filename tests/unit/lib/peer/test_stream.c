@@ -215,53 +215,6 @@ Test(peer_stream, the_pause_doubles_up_to_a_bound)
 
 /* ---- a stream that flows ---- */
 
-STREAM_TEST(events_are_handed_on_from_the_first_snapshot_on)
-{
-	connect_stream(stage);
-	say(stage, "H");
-	dispatch(stage);
-	say(stage, HEAD + 1);
-	tell(stage, "{\"type\":\"ADDED\"}");
-	cr_expect_str_eq(events(stage), "");
-	tell(stage, SUBSCRIBED);
-	cr_expect_str_eq(events(stage), "SUBSCRIBED ");
-	cr_expect_eq(code(stage), 0);
-	tell(stage, "{\"type\":\"ADDED\",\"n\":\"1\"}");
-	tell(stage, HEARTBEAT);
-	tell(stage, "{\"type\":\"REMOVED\",\"n\":\"2\"}");
-	cr_expect_str_eq(events(stage), "ADDED1 REMOVED2 ");
-	tell(stage, SUBSCRIBED);
-	cr_expect_str_eq(events(stage), "RESYNC ");
-}
-
-STREAM_TEST(events_may_come_in_any_parts)
-{
-	static const char text[] =
-		"20\n{\"type\":\"A\",\"n\":\"1\"}21\n{\"type\":\"B\",\"n\":\"22\"}";
-	flow(stage);
-	events(stage);
-	for (size_t i = 0; i < sizeof(text) - 1; i++) {
-		say_chunk(stage, (const char[]){ text[i], '\0' });
-		dispatch(stage);
-		cr_expect_eq(code(stage), 0, "byte %zu", i);
-		cr_expect_eq(strchr(stage->events, 'A') != NULL, i >= 22, "byte %zu", i);
-	}
-	cr_expect_str_eq(events(stage), "A1 B22 ");
-	say_chunk(stage, text);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "A1 B22 ");
-	/* All but the last byte, after a whole one. */
-	char most[sizeof(text)];
-	memcpy(most, text, sizeof(text));
-	most[sizeof(text) - 2] = '\0';
-	say_chunk(stage, most);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "A1 ");
-	say_chunk(stage, "}");
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "B22 ");
-}
-
 STREAM_TEST(the_agent_says_how_long_it_may_be_silent)
 {
 	static const struct {
@@ -292,63 +245,6 @@ STREAM_TEST(the_agent_says_how_long_it_may_be_silent)
 }
 
 /* ---- trouble ---- */
-
-STREAM_TEST(a_stream_that_breaks_is_reported_once_and_comes_back)
-{
-	flow(stage);
-	events(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "LOST ");
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "the agent closed the event stream");
-	cr_expect_eq(due_in(stage), 50);
-	stage->now_ms += 49;
-	dispatch(stage);
-	cr_expect_eq(due_in(stage), 1, "it is not due yet");
-	/* Two more attempts fail. */
-	connect_stream(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_eq(due_in(stage), 100);
-	connect_stream(stage);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_eq(due_in(stage), 200);
-	cr_expect_str_eq(events(stage), "");
-	flow(stage);
-	cr_expect_str_eq(events(stage), "RESYNC ");
-	cr_expect_eq(code(stage), 0);
-	hang_up(stage);
-	dispatch(stage);
-	cr_expect_str_eq(events(stage), "LOST ");
-	cr_expect_eq(due_in(stage), 50, "it counts anew");
-}
-
-STREAM_TEST(a_stream_that_never_flowed_is_reported_once)
-{
-	for (int i = 0; i < 3; i++) {
-		connect_stream(stage);
-		hang_up(stage);
-		dispatch(stage);
-		cr_expect_str_eq(events(stage), i == 0 ? "LOST " : "");
-	}
-	flow(stage);
-	cr_expect_str_eq(events(stage), "SUBSCRIBED ", "there is nothing to be made good");
-}
-
-STREAM_TEST(an_agent_that_falls_silent_is_left)
-{
-	flow(stage);
-	events(stage);
-	stage->now_ms += 9999;
-	dispatch(stage);
-	cr_expect_eq(code(stage), 0);
-	stage->now_ms++;
-	dispatch(stage);
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "the agent fell silent");
-	cr_expect_str_eq(events(stage), "LOST ");
-	cr_expect_eq(sendto(stage->agent, "x", 1, MSG_NOSIGNAL, NULL, 0), -1);
-}
 
 STREAM_TEST(its_owner_may_find_it_broken)
 {
@@ -428,20 +324,6 @@ STREAM_TEST(bytes_that_are_no_events_break_the_stream)
 }
 
 /* ---- connecting ---- */
-
-STREAM_TEST(an_agent_that_is_not_there_is_tried_again)
-{
-	char other[SCRATCH_PATH + 40];
-	snprintf(other, sizeof(other), "%s.away", stage->listener.address.sun_path);
-	cr_assert_eq(rename(stage->listener.address.sun_path, other), 0);
-	dispatch(stage);
-	expect_trouble(stage, BERTH_AGENT_UNAVAILABLE, "cannot reach the agent at ");
-	cr_expect_eq(due_in(stage), 50);
-	cr_expect_str_eq(events(stage), "LOST ");
-	cr_assert_eq(rename(other, stage->listener.address.sun_path), 0);
-	flow(stage);
-	cr_expect_eq(code(stage), 0);
-}
 
 STREAM_TEST(a_request_has_a_bound)
 {

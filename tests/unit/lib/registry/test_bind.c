@@ -148,20 +148,6 @@ CONNECTED(a_step_that_the_registry_refuses_is_the_result)
 	answer_clear(&answer);
 }
 
-CONNECTED(a_parent_that_the_registry_refuses_is_named_as_one)
-{
-	struct answer answer = { 0 };
-	struct moment moment = { .registry = registry,
-		.operation = REGISTRY_OP_CREATE,
-		.path = "/a",
-		.refusal = BERTH_NO_PATH_PERMISSIONS,
-		.times = 1 };
-	memory_on_task(registry, on_task, &moment);
-	client_mknode(registry, "/a/b/c", true, &answer);
-	expect(&answer, "NoPathPermissions", "making the parents of /a/b/c");
-	answer_clear(&answer);
-}
-
 CONNECTED(a_root_that_cannot_be_made_is_named)
 {
 	struct answer answer = { 0 };
@@ -172,21 +158,6 @@ CONNECTED(a_root_that_cannot_be_made_is_named)
 	memory_on_task(registry, on_task, &moment);
 	client_mknode(registry, "/a", true, &answer);
 	expect(&answer, "PathNotFound", "root does not exist");
-	answer_clear(&answer);
-}
-
-CONNECTED(a_root_that_another_client_makes_meanwhile_is_there)
-{
-	struct answer answer = { 0 };
-	struct moment moment = { .registry = registry,
-		.operation = REGISTRY_OP_CREATE,
-		.path = "/a",
-		.refusal = BERTH_PATH_NOT_FOUND,
-		.times = 1 };
-	memory_on_task(registry, on_task, &moment);
-	client_mknode(registry, "/a", true, &answer);
-	cr_assert_eq(answer.err.code, 0, "%s", answer.err.msg);
-	cr_assert_eq(moment.times, 0);
 	answer_clear(&answer);
 }
 

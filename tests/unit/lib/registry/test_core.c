@@ -13,19 +13,6 @@
 
 /* ---- requests ---- */
 
-Test(registry_core, requests_wait_for_the_first_connection)
-{
-	struct answer answer = { 0 };
-	const struct registry_options options = { 0 };
-	struct registry *registry = memory_open("core", &options);
-	client_add(registry);
-	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
-	client_list(registry, "/", &answer);
-	assert_answer(&answer, "OK");
-	client_close(registry);
-	answer_clear(&answer);
-}
-
 CONNECTED(requests_fail_at_once_while_the_registry_is_away)
 {
 	struct answer answer = { 0 };
@@ -140,35 +127,11 @@ static void remove_top(struct registry *registry, const struct registry_task *ta
 	memory_remove(registry, "/a");
 }
 
-static void add_child(struct registry *registry, const struct registry_task *task)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/new", task->path);
-	memory_put(registry, path, "x");
-}
-
 static struct registry *open_interfered(struct interference *interference)
 {
 	interference->registry = open_connected();
 	memory_on_task(interference->registry, on_task, interference);
 	return interference->registry;
-}
-
-Test(registry_core, overwriting_starts_anew_when_another_writes_between)
-{
-	struct answer answer = { 0 };
-	struct interference between = {
-		.operation = REGISTRY_OP_SET, .left = 5, .interfere = touch
-	};
-	struct registry *registry = open_interfered(&between);
-	memory_put(registry, "/a", "old");
-	client_put(registry, "/a", "new", REGISTRY_BIND_OVERWRITE, false, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(between.left, 0);
-	client_get(registry, "/a", &answer);
-	cr_assert_str_eq(answer.data, "new");
-	client_close(registry);
-	answer_clear(&answer);
 }
 
 Test(registry_core, overwriting_what_is_deleted_between_creates_it)
@@ -202,25 +165,6 @@ Test(registry_core, endless_contention_ends_and_is_named)
 	answer_clear(&answer);
 }
 
-Test(registry_core, replacing_loses_to_a_write_between)
-{
-	struct answer answer = { 0 };
-	struct interference between = {
-		.operation = REGISTRY_OP_SET, .left = 1, .interfere = touch
-	};
-	struct registry *registry = open_interfered(&between);
-	client_put(registry, "/a", "old", REGISTRY_BIND_CREATE, false, &answer);
-	const struct registry_bind bind = {
-		.data = "new", .len = 3, .mode = REGISTRY_BIND_REPLACE, .expected = answer.stat
-	};
-	client_bind(registry, "/a", &bind, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	client_get(registry, "/a", &answer);
-	cr_assert_str_eq(answer.data, "somebody else's");
-	client_close(registry);
-	answer_clear(&answer);
-}
-
 Test(registry_core, endless_deletion_of_parents_ends_and_is_named)
 {
 	struct answer answer = { 0 };
@@ -233,22 +177,6 @@ Test(registry_core, endless_deletion_of_parents_ends_and_is_named)
 	between.left = 5;
 	client_mknode(registry, "/a/b/c", true, &answer);
 	assert_answer(&answer, "OK");
-	client_close(registry);
-	answer_clear(&answer);
-}
-
-Test(registry_core, a_tree_that_grows_while_deleted_is_deleted_too)
-{
-	struct answer answer = { 0 };
-	struct interference between = {
-		.operation = REGISTRY_OP_DELETE, .left = 3, .interfere = add_child
-	};
-	struct registry *registry = open_interfered(&between);
-	memory_put(registry, "/a", "x");
-	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
-	assert_answer(&answer, "OK");
-	client_list(registry, "/", &answer);
-	cr_assert_eq(answer.children_count, 0);
 	client_close(registry);
 	answer_clear(&answer);
 }

@@ -59,22 +59,6 @@ CONNECTED(a_deletion_counts_nothing_but_a_node_that_it_took_away)
 	answer_clear(&answer);
 }
 
-CONNECTED(a_withdrawal_of_a_node_that_vanishes_before_it_is_emptied_is_done)
-{
-	struct answer answer = { 0 };
-	struct between between = { registry, REGISTRY_OP_SET, memory_remove, 0 };
-	struct registry_stat stat = make_parent(registry, "/a");
-	memory_on_task(registry, on_task, &between);
-	client_withdraw(registry, "/a", &stat, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(between.writes, 1);
-	cr_assert_not(answer.emptied);
-	cr_assert_eq(answer.stat.node_id, 0);
-	client_get(registry, "/a", &answer);
-	assert_answer(&answer, "PathNotFound");
-	answer_clear(&answer);
-}
-
 CONNECTED(a_withdrawal_empties_no_version_but_the_expected_one)
 {
 	struct answer answer = { 0 };

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "lib/dialect/label.h"
 
@@ -67,28 +66,6 @@ IMPORTING(the_way_down_to_it_counts_as_a_child)
 	cr_assert_str_eq(answer_children(&answer), "/services", "each once");
 	client_list(registry, "/services/own", &answer);
 	cr_assert_eq(answer.children_count, 0);
-	answer_clear(&answer);
-}
-
-static void time_out(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	err_set(err, BERTH_TIMEOUT, "no answer about %s", task->path);
-}
-
-IMPORTING(a_backend_that_does_not_answer_fails_each_read)
-{
-	struct answer answer = { 0 };
-	static const char *const paths[] = { "/services", AS, AS "/b" };
-	memory_on_task(registry, time_out, NULL);
-	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-		client_list(registry, paths[i], &answer);
-		assert_answer(&answer, "Timeout");
-		client_stat(registry, paths[i], &answer);
-		assert_answer(&answer, "Timeout");
-		client_get(registry, paths[i], &answer);
-		assert_answer(&answer, "Timeout");
-	}
 	answer_clear(&answer);
 }
 
@@ -248,37 +225,6 @@ IMPORTING(a_change_of_one_that_ranks_is_read_once_by_each)
 }
 
 /* ---- other imports ---- */
-
-IMPORTING(an_import_that_stays_is_not_touched)
-{
-	const struct registry_import imports[] = {
-		{ DIALECT_NERVE, FROM, "/another" },
-		{ DIALECT_NERVE, FROM, AS },
-		{ DIALECT_NERVE, "/Other", "/third" },
-	};
-	struct answer member = { 0 };
-	struct answer answer = { 0 };
-	size_t tasks = 0;
-	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
-	client_wait_calls(&member, 1);
-	memory_on_task(registry, count_tasks, &tasks);
-	set_imports(registry, imports, 3);
-	registry_dispatch(registry, clock_monotonic_ms());
-	cr_assert_eq(tasks, 0);
-	client_get(registry, "/another/b", &answer);
-	assert_answer(&answer, "OK");
-	client_list(registry, "/third", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.children_count, 0);
-	set_imports(registry, imports, 2);
-	client_list(registry, "/third", &answer);
-	assert_answer(&answer, "PathNotFound");
-	cr_assert_eq(member.calls, 1);
-	memory_put(registry, GROUP "/b", NERVE("2"));
-	client_wait_calls(&member, 2);
-	answer_clear(&member);
-	answer_clear(&answer);
-}
 
 static bool is_told_twice(void *context)
 {

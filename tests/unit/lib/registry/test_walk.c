@@ -76,18 +76,6 @@ Test(registry_walk, a_deletion_expects_a_version_of_its_first_node_when_told_to)
 
 /* ---- nodes that come meanwhile ---- */
 
-CONNECTED(a_foreign_name_that_comes_meanwhile_ends_a_deletion)
-{
-	struct answer answer = { 0 };
-	struct between between = { registry, REGISTRY_OP_DELETE, "/a", 1, "/a/Foo" };
-	memory_put(registry, "/a", "x");
-	memory_on_task(registry, on_task, &between);
-	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
-	assert_answer(&answer, "PathIsNotEmptyDirectory");
-	assert_children(registry, "/", "/a");
-	answer_clear(&answer);
-}
-
 CONNECTED(a_deletion_below_which_others_write_for_ever_ends_and_is_named)
 {
 	struct answer answer = { 0 };
@@ -102,37 +90,6 @@ CONNECTED(a_deletion_below_which_others_write_for_ever_ends_and_is_named)
 }
 
 /* ---- failures ---- */
-
-/* The tasks that are under way when a walk ends. */
-struct end {
-	struct registry *registry;
-	size_t tasks;
-	struct answer answer;
-};
-
-static void note_end(void *context, const struct registry_result *result)
-{
-	struct end *end = context;
-	end->tasks = memory_tasks(end->registry);
-	answer_take(&end->answer, result);
-}
-
-CONNECTED(a_name_too_long_to_be_sent_ends_a_deletion_before_it_begins)
-{
-	struct end end = { .registry = registry };
-	char path[LIMIT_PATH_BYTES + 64] = "/t/";
-	memset(path + strlen(path), 'A', LIMIT_PATH_BYTES);
-	memory_put(registry, "/t", "");
-	memory_put(registry, "/t/a", "x");
-	memory_put(registry, path, "x");
-	registry_delete(registry, "/t", REGISTRY_DELETE_ALL, NULL, NULL, note_end, &end);
-	client_wait_calls(&end.answer, 1);
-	assert_answer(&end.answer, "LimitExceeded");
-	cr_assert_eq(end.tasks, 0);
-	cr_assert_eq(end.answer.count, 0);
-	assert_children(registry, "/t", "/t/a");
-	answer_clear(&end.answer);
-}
 
 CONNECTED(a_refused_deletion_names_as_many_foreign_names_as_there_is_room_for)
 {

@@ -194,29 +194,6 @@ Test(registry_host, the_state_of_the_records_is_handed_on)
 	close_stage();
 }
 
-Test(registry_host, events_that_make_no_sense)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	take_question();
-	tell("{\"type\":\"READ\",\"id\":77,\"node\":null}");
-	tell("{\"type\":\"READ\",\"id\":-2,\"node\":null}");
-	tell("{\"type\":\"READ\",\"id\":\"2\",\"node\":null}");
-	tell("{\"type\":\"CHANGED\"}");
-	tell("{\"type\":\"CHANGED\",\"path\":\"../..\"}");
-	tell("{\"type\":\"CONFIRMED\",\"id\":2,\"heard_ms\":-5}");
-	tell("{\"type\":\"CONFIRMED\",\"id\":0,\"heard_ms\":5}");
-	tell("{\"type\":\"OF A LATER VERSION\"}");
-	cr_assert_eq(answer.calls, 0);
-	cr_assert_eq(stage.state, REGISTRY_CONNECTED);
-	cr_assert_eq(registry_heard_ms(stage.registry, clock_monotonic_ms()), INT64_MIN);
-	tell("{\"type\":\"READ\",\"id\":2,\"node\":null}");
-	cr_assert_eq(answer.err.code, BERTH_PATH_NOT_FOUND);
-	answer_clear(&answer);
-	close_stage();
-}
-
 Test(registry_host, a_stream_whose_name_is_none_is_asked_nothing)
 {
 	open_stage();
@@ -328,38 +305,6 @@ Test(registry_host, a_stream_that_comes_again_is_asked_everything_again)
 	cr_expect(asks("\"confirms\":[{\"id\":"), "%s", stage.asked);
 	cr_expect_not(asks("/ended"), "%s", stage.asked);
 	cr_expect_eq(stage.state, REGISTRY_CONNECTED, "%s", stage.why);
-	answer_clear(&answer);
-	close_stage();
-}
-
-Test(registry_host, watches_that_end_together_are_dropped_in_one_question)
-{
-	static const char *const paths[] = { "/a", "/b", "/c" };
-	struct registry_watch *watches[3];
-	struct answer answer = { 0 };
-	char event[128];
-	begin();
-	for (size_t i = 0; i < 3; i++) {
-		watches[i] = registry_watch(stage.registry, paths[i],
-			i == 1 ? REGISTRY_WATCH_CHILDREN : REGISTRY_WATCH_DATA, answer_take,
-			&answer);
-	}
-	take_question();
-	for (int id = 2; id < 5; id++) {
-		snprintf(event, sizeof(event), "{\"type\":\"READ\",\"id\":%d,\"node\":null}", id);
-		tell(event);
-	}
-	for (size_t i = 0; i < 3; i++) {
-		registry_unwatch(watches[i]);
-	}
-	registry_get(stage.registry, "/d", answer_take, &answer);
-	take_question();
-	cr_expect(asks("{\"path\":\"/a\",\"list\":false}"), "%s", stage.asked);
-	cr_expect(asks("{\"path\":\"/b\",\"list\":true}"), "%s", stage.asked);
-	cr_expect(asks("{\"path\":\"/c\",\"list\":false}"), "%s", stage.asked);
-	cr_expect(asks("},{"), "%s", stage.asked);
-	cr_expect_not(asks("[,"), "%s", stage.asked);
-	cr_expect(asks("\"reads\":[{\"id\":5,\"path\":\"/d\""), "%s", stage.asked);
 	answer_clear(&answer);
 	close_stage();
 }

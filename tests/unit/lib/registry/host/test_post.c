@@ -47,59 +47,6 @@ Test(registry_host_post, a_connection_that_ends_between_questions_is_made_again)
 	close_stage();
 }
 
-Test(registry_host_post, an_agent_that_keeps_no_connection_gets_another_one)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	read_question();
-	answer_question("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
-	char byte;
-	cr_expect_eq(recv(stage.post, &byte, 1, MSG_DONTWAIT), 0, "it has left");
-	close(stage.post);
-	stage.post = -1;
-	registry_get(stage.registry, "/b", answer_take, &answer);
-	take_question();
-	cr_expect(asks("\"path\":\"/b\""), "%s", stage.asked);
-	answer_clear(&answer);
-	close_stage();
-}
-
-Test(registry_host_post, answers_do_not_add_up)
-{
-	enum { BODY = 2000 };
-	struct answer answer = { 0 };
-	char text[BODY + 128];
-	int head = snprintf(
-		text, sizeof(text), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BODY);
-	memset(text + head, ' ', BODY);
-	text[head + BODY] = '\0';
-	begin();
-	for (int i = 0; i < 50; i++) {
-		registry_get(stage.registry, "/a", answer_take, &answer);
-		read_question();
-		answer_question(text);
-		cr_assert_eq(stage.state, REGISTRY_CONNECTED, "answer %d: %s", i, stage.why);
-	}
-	answer_clear(&answer);
-	close_stage();
-}
-
-/* The reason of a refusal is what the host's agent says. */
-Test(registry_host_post, a_refused_question_says_why)
-{
-	struct answer answer = { 0 };
-	begin();
-	registry_get(stage.registry, "/a", answer_take, &answer);
-	read_question();
-	answer_question("HTTP/1.1 403 x\r\nContent-Length: 31\r\n\r\n"
-			"{\"detail\":\"not this container\"}");
-	cr_expect_eq(stage.state, REGISTRY_AWAY);
-	cr_expect(strstr(stage.why, "not this container") != NULL, "%s", stage.why);
-	answer_clear(&answer);
-	close_stage();
-}
-
 Test(registry_host_post, more_reads_than_a_question_holds_are_in_the_next_one)
 {
 	enum { READS = 800 };

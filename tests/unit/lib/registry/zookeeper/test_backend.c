@@ -56,23 +56,6 @@ Test(zk_backend, events_of_other_nodes_have_two_slashes)
 	assert_text(zk_stage.changes, "data //registry2/a\ndata //b\ndata //\n");
 }
 
-Test(zk_backend, frames_may_come_in_pieces)
-{
-	struct buffer frame;
-	buffer_init(&frame, 1024);
-	for (int i = 0; i < 2; i++) {
-		zk_event_encode(
-			&frame, &(struct zk_event){ .kind = ZK_EVENT_DATA, .path = "/registry/a" });
-	}
-	for (size_t i = 0; i < frame.len; i++) {
-		zk_stage_say(frame.data + i, 1);
-		cr_assert_eq(strlen(zk_stage.changes), (2 * (i + 1) / frame.len) * 8);
-	}
-	zk_stage_say(frame.data, frame.len);
-	assert_text(zk_stage.changes, "data /a\ndata /a\ndata /a\ndata /a\n");
-	buffer_finish(&frame);
-}
-
 /* The library repeats itself for as long as a server is away. */
 Test(zk_first, words_of_the_library_are_a_warning_now_and_then)
 {
@@ -97,21 +80,6 @@ Test(zk_first, words_of_the_library_are_a_warning_now_and_then)
 	zk_stage.log[0] = '\0';
 	zk_stage_log(ZK_LOG_LIBRARY, "refused");
 	assert_text(zk_stage.log, "debug: ZooKeeper: refused, attempt 1\n");
-}
-
-Test(zk_first, own_words_of_the_worker_are_a_warning_when_they_are_news)
-{
-	static const struct {
-		const char *words;
-		bool warn;
-	} steps[] = { { "a", true }, { "a", true }, { "a", false }, { "a", true }, { "b", true },
-		{ "b", false }, { "b", false }, { "b", true }, { "b", false } };
-	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-		zk_stage.log[0] = '\0';
-		zk_stage_log(ZK_LOG_OWN, steps[i].words);
-		cr_assert_eq(strncmp(zk_stage.log, "warn: ", 6) == 0, steps[i].warn, "step %zu: %s",
-			i, zk_stage.log);
-	}
 }
 
 Test(zk_backend, a_workers_cage_is_news_once)
@@ -222,18 +190,6 @@ Test(zk_options, no_pause_between_workers_is_longer_than_five_seconds)
 	}
 	zk_stage_kill_worker();
 	cr_assert_eq(pass_pause(), 5000);
-}
-
-Test(zk_first, a_worker_that_says_nothing_is_replaced)
-{
-	cr_assert_eq(due_in_ms(), BEGIN_MS);
-	zk_stage_pass_ms(BEGIN_MS - 1);
-	cr_assert_eq(zk_stage.workers, 1);
-	zk_stage_pass_ms(1);
-	pass_pause();
-	cr_assert_eq(zk_stage.workers, 2);
-	assert_words(
-		zk_stage.log, "warn: no connection to ZooKeeper in time; starting another worker");
 }
 
 /* ---- no worker can be started ---- */

@@ -1,6 +1,5 @@
 /* Tasks, from the request that does them to the answer that the core gets. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -205,14 +204,6 @@ Test(zk_job, a_write_whose_answer_was_lost_is_looked_up)
 	cr_assert(task.ret_stat.own);
 }
 
-Test(zk_job, a_write_that_has_not_happened_is_sent_again)
-{
-	answer(lost_write(REGISTRY_OP_CREATE), ZK_RC_NO_NODE);
-	cr_assert(!zk_stage_is_done(&task));
-	answer(request(ZK_CREATE, "/registry/a/b"), ZK_RC_OK);
-	check_code(&task, 0);
-}
-
 Test(zk_job, a_write_that_the_library_gives_up_waits_for_the_next_connection)
 {
 	begin(REGISTRY_OP_CREATE, "/a/b");
@@ -250,27 +241,6 @@ Test(zk_job, a_write_is_lost_with_the_first_element_of_its_root_and_sent_again)
 }
 
 /* ---- without a connection ---- */
-
-Test(zk_job_secure, tasks_wait_for_the_first_connection)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	struct registry_task other = { .operation = REGISTRY_OP_GET, .path = "/b" };
-	begin(REGISTRY_OP_GET, "/a");
-	zk_stage_submit(&task);
-	zk_stage_submit(&other);
-	cr_assert_null(zk_stage_request());
-	zk_stage_session(&(struct zk_session){ .state = ZK_SESSION_CONNECTED,
-		.id = 1,
-		.timeout_ms = 1000,
-		.server = "",
-		.addresses = "" });
-	request(ZK_SYNC, "/");
-	answer(request(ZK_GET, "/registry/a"), ZK_RC_OK);
-	answer(request(ZK_GET, "/registry/b"), ZK_RC_OK);
-	check_code(&task, 0);
-	check_code(&other, 0);
-	free_results(&other);
-}
 
 static void check_refused(int code, const char *words)
 {
@@ -326,23 +296,6 @@ Test(zk_job, a_task_without_an_answer_ends_at_its_deadline)
 	zk_stage_pass_ms(200);
 	check_code(&later, BERTH_TIMEOUT);
 	cr_assert(!zk_stage_is_done(&task));
-}
-
-Test(zk_job_secure, a_task_that_was_not_sent_says_what_the_trouble_is)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	begin(REGISTRY_OP_GET, "/a");
-	task.deadline_ms = zk_stage.now_ms + 100;
-	zk_stage_submit(&task);
-	zk_stage_pass_ms(100);
-	check_code(&task, BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_str_eq(task.ret_err.msg, "/a: no connection in time");
-	zk_stage_log(ZK_LOG_LIBRARY, "!");
-	begin(REGISTRY_OP_GET, "/a");
-	task.deadline_ms = zk_stage.now_ms + 100;
-	zk_stage_submit(&task);
-	zk_stage_pass_ms(100);
-	cr_assert_str_eq(task.ret_err.msg, "/a: no connection in time: !");
 }
 
 Test(zk_job, an_abandoned_task_is_touched_by_no_answer)

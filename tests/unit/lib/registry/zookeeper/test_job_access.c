@@ -87,23 +87,6 @@ Test(zk_access, accounts_that_are_required_stay)
 	assert_words(task.ret_err.msg, "sasl:joe@HOME");
 }
 
-Test(zk_access, two_refusals_of_accounts_are_one_line)
-{
-	struct registry_task other = {
-		.operation = REGISTRY_OP_CREATE, .path = "/a/c", .acl = &acl
-	};
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	task.acl = &acl;
-	uint32_t first = submitted(ZK_CREATE, "/registry/a/b")->tag;
-	zk_stage_submit(&other);
-	answer(request(ZK_CREATE, "/registry/a/c"), ZK_RC_INVALID_ACL);
-	request(ZK_CREATE, "/registry/a/c");
-	zk_stage.log[0] = '\0';
-	answer(&(struct zk_request){ .tag = first }, ZK_RC_INVALID_ACL);
-	request(ZK_CREATE, "/registry/a/b");
-	cr_assert_str_eq(zk_stage.log, "");
-}
-
 Test(zk_access, many_accounts_that_get_no_rights_fit_into_a_line)
 {
 	enum { ACCOUNTS = 30 };

@@ -226,33 +226,6 @@ Test(request, a_watch_says_of_what_it_is_and_whether_the_node_is_gone)
 	}
 }
 
-Test(request, a_watch_that_is_taken_back_is_the_one_that_was_set_and_gets_no_answer)
-{
-	static const struct {
-		enum zk_operation set, unset;
-		const char *call;
-	} rows[] = { { ZK_GET, ZK_UNWATCH_DATA, "unwatch data of /a" },
-		{ ZK_EXISTS, ZK_UNWATCH_DATA, "unwatch data of /a" },
-		{ ZK_EXISTS_FOR_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" },
-		{ ZK_CHILDREN, ZK_UNWATCH_CHILDREN, "unwatch anything of /a" } };
-	library = (struct library){ .value = "value", .len = 5 };
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct zk_request request = {
-			.operation = rows[i].set, .path = "/a", .data = "", .watch = true
-		};
-		ask(&request);
-		watcher_fn set = watch;
-		const void *context = watch_context;
-		request.operation = rows[i].unset;
-		library.rc = ZNOWATCHER;
-		ask(&request);
-		library.rc = ZOK;
-		cr_expect_str_eq(call, rows[i].call);
-		cr_expect(watch == set && watch_context == context, "%zu", i);
-		cr_expect_not(was_sent, "%zu", i);
-	}
-}
-
 /* ---- nodes that are made ---- */
 
 Test(request, a_node_is_made_as_the_request_says)
@@ -381,28 +354,4 @@ Test(request, an_exact_write_goes_over_the_node_that_it_names_alone)
 	cr_expect_str_eq(call, "look at /a, then ");
 	library = (struct library){ .started = ZINVALIDSTATE };
 	cr_expect_eq(ask_exactly(ZK_SET).rc, ZINVALIDSTATE);
-}
-
-/* It is kept until the node has been looked at. */
-Test(request, an_exact_write_may_be_as_large_as_a_frame)
-{
-	struct zk_request request = { .tag = TAG,
-		.operation = ZK_SET,
-		.path = "/a",
-		.data = "",
-		.version = 3,
-		.exact = true,
-		.czxid = 9 };
-	struct buffer frame;
-	buffer_init(&frame, 1024);
-	cr_assert_eq(zk_request_encode(&frame, &request), 0);
-	request.len = ZK_FRAME_MAX_BYTES + 4 - frame.len;
-	buffer_finish(&frame);
-	char *data = calloc(1, request.len + 1);
-	request.data = data;
-	library = (struct library){ .condition = { .czxid = 9, .version = 3 } };
-	cr_expect_eq(ask(&request).rc, ZOK);
-	request.len++;
-	cr_expect_eq(end_without(0, &request), ENDED);
-	free(data);
 }

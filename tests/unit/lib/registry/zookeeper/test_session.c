@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lib/base/array.h"
 #include "tests/support/zk_stage.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -128,24 +127,6 @@ Test(zk_session, a_worker_without_an_answer_is_replaced_while_the_session_lives)
 	assert_state("connected");
 }
 
-Test(zk_session, words_of_the_library_are_no_sign_of_the_server)
-{
-	static const int32_t own[] = { ZK_RC_CONNECTION_LOSS, ZK_RC_API_ERROR,
-		ZK_RC_SESSION_EXPIRED, ZK_RC_BAD_ARGUMENTS };
-	zk_stage_open_connected();
-	zk_stage_pass_ms(QUIET_MS);
-	const struct zk_request *read = zk_stage_request();
-	int64_t before_ms = heard_ms();
-	zk_stage_pass_ms(10);
-	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
-		zk_stage_answer(read, own[i]);
-		cr_assert_eq(heard_ms(), before_ms, "%d", (int)own[i]);
-		cr_assert_eq(due_in_ms(), PATIENCE_MS - 10);
-	}
-	zk_stage_answer(read, ZK_RC_NO_AUTH);
-	cr_assert_gt(heard_ms(), before_ms);
-}
-
 Test(zk_session, an_old_answer_says_nothing_newer)
 {
 	struct registry_task tasks[2] = { { .operation = REGISTRY_OP_STAT, .path = "/a" },
@@ -216,37 +197,6 @@ Test(zk_session, a_worker_that_wants_words_gets_one_each_quarter_of_the_timeout)
 	cr_assert_eq(zk_stage.workers, 1);
 }
 
-static void end_worker(void)
-{
-	unsigned workers = zk_stage.workers;
-	zk_stage_kill_worker();
-	while (zk_stage.workers == workers) {
-		zk_stage_pass_ms(due_in_ms());
-	}
-}
-
-Test(zk_session, workers_that_end_at_the_wish_without_a_word_are_not_asked)
-{
-	zk_stage_open((struct registry_options){ .ends_in_silence = true });
-	end_worker();
-	cr_assert(zk_stage.hello.ends_in_silence, "one may have been killed");
-	end_worker();
-	cr_assert(!zk_stage.hello.ends_in_silence);
-	zk_stage_pass_ms(QUIET_MS);
-	cr_assert(!says_alive(), "it does not know that word either");
-	zk_stage_connect();
-	end_worker();
-	cr_assert(!zk_stage.hello.ends_in_silence, "the next one is of that version, too");
-	end_worker();
-	cr_assert(zk_stage.hello.ends_in_silence, "or it is not");
-	zk_stage_log(ZK_LOG_CAGE, "a word");
-	end_worker();
-	end_worker();
-	cr_assert(zk_stage.hello.ends_in_silence);
-	end_worker();
-	cr_assert(!zk_stage.hello.ends_in_silence);
-}
-
 /* ---- the connection is lost ---- */
 
 Test(zk_session, is_presumed_over_a_timeout_after_the_server_was_heard)
@@ -267,19 +217,6 @@ Test(zk_session, is_presumed_over_a_timeout_after_the_server_was_heard)
 	assert_state("connected");
 	zk_stage_pass_ms(QUIET_MS - 1);
 	assert_state("connected");
-}
-
-Test(zk_session, goes_on_with_the_next_connection)
-{
-	zk_stage_open_connected();
-	zk_stage_lose_connection();
-	zk_stage_pass_ms(1000);
-	report_search(ZK_STAGE_ADDRESSES);
-	zk_stage_connect();
-	assert_state("connected");
-	cr_assert_eq(due_in_ms(), QUIET_MS, "nothing is left of the time without a connection");
-	cr_assert_eq(zk_stage.workers, 2);
-	cr_assert_null(strstr(zk_stage.states, "lost:"), "%s", zk_stage.states);
 }
 
 /* It counts from the last sign of life, which no report of a search is. */
@@ -312,22 +249,6 @@ Test(zk_session, the_reason_is_in_the_words_of_the_worker)
 }
 
 /* ---- the session is over ---- */
-
-Test(zk_session, that_is_over_is_followed_by_a_new_one)
-{
-	zk_stage_open_connected();
-	zk_stage_pass_ms(2000);
-	report(ZK_SESSION_EXPIRED);
-	assert_words(zk_stage.states, "lost: session 0x1234 is over\n");
-	cr_assert_eq(zk_stage.workers, 2);
-	cr_assert_eq(zk_stage.hello.session_id, 0);
-	cr_assert_str_eq(registry_zk_ops.session_name(zk_stage.backend), "");
-	cr_assert_null(registry_zk_ops.session(zk_stage.backend));
-	zk_stage_pass_ms(ZK_STAGE_TIMEOUT_MS - 1);
-	cr_assert_eq(zk_stage.workers, 2);
-	zk_stage_connect();
-	assert_state("connected");
-}
 
 static void open_with_session(void)
 {
@@ -462,16 +383,4 @@ Test(zk_session, each_server_has_its_turn_and_then_they_are_looked_up_again)
 		wait_for_successor(TRY_MS);
 	}
 	cr_assert(zk_stage.hello.look_up);
-}
-
-Test(zk_session, servers_that_were_not_found_are_looked_up_each_time)
-{
-	zk_stage_open((struct registry_options){ 0 });
-	for (unsigned i = 0; i < 2; i++) {
-		report_search("");
-		wait_for_successor(i == 0 ? TRY_MS : 2 * TRY_MS);
-		cr_assert(zk_stage.hello.look_up);
-		cr_assert_str_eq(zk_stage.hello.addresses, "");
-	}
-	cr_assert_eq(zk_stage.attempts, 0);
 }

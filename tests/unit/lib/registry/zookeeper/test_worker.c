@@ -6,31 +6,6 @@ TestSuite(worker, .init = make_page);
 
 /* ---- a worker begins ---- */
 
-Test(worker, it_is_alone_with_its_socket)
-{
-	const struct zk_hello words = hello();
-	begin(&words);
-	hear_beginning();
-	request("/a");
-	hear_done("/a");
-	cr_expect(page->is_alone);
-	cr_expect_eq(page->open_fds, 1U << WORKER_FD | 7, "%x", page->open_fds);
-	end();
-}
-
-Test(worker, a_later_one_takes_the_addresses_of_the_one_before)
-{
-	struct zk_hello words = hello();
-	words.addresses = "10.0.0.9:2181";
-	begin(&words);
-	cr_expect_str_eq(hear_beginning().addresses, "10.0.0.9:2181");
-	request("/a");
-	hear_done("/a");
-	cr_expect_eq(page->lookups, 0);
-	cr_expect_str_eq(page->hosts, "10.0.0.9:2181");
-	end();
-}
-
 Test(worker, old_addresses_are_better_than_none)
 {
 	struct zk_hello words = hello();
