@@ -29,17 +29,6 @@ static void let_pass(struct stage *stage, int64_t ms)
 
 /* ---- the agent's own registry ---- */
 
-LEASE_TEST(the_lease_is_extended_every_fifth_of_its_bound)
-{
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-	let_pass(stage, LOOK_MS - 10);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS - LOOK_MS + 10);
-	let_pass(stage, 11);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-	let_pass(stage, STEP_MS);
-	cr_expect_eq(lease_left_ms(stage), CONFIRM_MS);
-}
-
 LEASE_TEST(a_minute_after_the_last_request_the_lease_runs_out)
 {
 	let_pass(stage, STEP_MS);
@@ -151,61 +140,6 @@ static enum shared_outcome put_far_heard(
 	return look(stage, key);
 }
 
-/* An answer that would end the lease before the next look at it stays outside. */
-LEASE_TEST(a_further_registry_has_to_last_until_the_next_look)
-{
-	static const struct {
-		int64_t confirm_ms;
-		int64_t look_ms;
-	} rows[] = { { FAR_MS, FAR_LOOK_MS }, { 55, 11 }, { 40, 10 }, { 2 * CONFIRM_MS, LOOK_MS } };
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct cache_stage far;
-		int64_t last_ms = rows[i].confirm_ms - rows[i].look_ms;
-		open_far(&far, rows[i].confirm_ms);
-		cr_expect_eq(
-			put_far_heard(stage, &far, "/late", last_ms), SHARED_UNKNOWN, "%zu", i);
-		cr_expect_eq(lease_left_ms(stage), CONFIRM_MS, "%zu", i);
-		cr_expect_eq(
-			put_far_heard(stage, &far, "/far", last_ms - 1), SHARED_FOUND, "%zu", i);
-		cr_expect_leq(lease_left_ms(stage), rows[i].look_ms + 1, "%zu", i);
-		cr_expect_gt(lease_left_ms(stage), 0, "%zu", i);
-		close_far(stage, &far);
-		cr_expect_eq(look(stage, "/far"), SHARED_UNKNOWN, "%zu", i);
-		let_pass(stage, STEP_MS);
-		cr_assert_eq(lease_left_ms(stage), CONFIRM_MS, "%zu", i);
-	}
-}
-
-LEASE_TEST(a_further_registry_that_is_heard_keeps_its_answers)
-{
-	struct cache_stage far;
-	open_far(&far, FAR_MS);
-	cr_assert_eq(put_far_heard(stage, &far, "/far", 0), SHARED_FOUND);
-	memory_set_heard_ms(far.registry, INT64_MAX);
-	for (int i = 0; i < 10; i++) {
-		let_pass(stage, FAR_STEP_MS);
-		cr_expect_eq(look(stage, "/far"), SHARED_FOUND);
-		cr_expect_eq(lease_left_ms(stage), FAR_MS);
-	}
-	close_far(stage, &far);
-}
-
-/* Its server is asked in time, though nobody looks anything up there. */
-LEASE_TEST(a_further_registry_is_asked_for_a_sign_of_life)
-{
-	struct cache_stage far;
-	open_far(&far, FAR_MS);
-	cr_assert_eq(put_far_heard(stage, &far, "/far", 0), SHARED_FOUND);
-	memory_on_task(far.registry, count_question, NULL);
-	for (int i = 0; i < 3; i++) {
-		let_pass(stage, FAR_STEP_MS);
-		cache_stage_turn(&far);
-	}
-	cr_expect_eq(questions, 1);
-	memory_on_task(far.registry, NULL, NULL);
-	close_far(stage, &far);
-}
-
 LEASE_TEST(a_further_registry_that_is_silent_goes_at_the_last_look_before_the_end)
 {
 	struct cache_stage far, other;
@@ -304,27 +238,6 @@ LEASE_TEST(a_change_takes_back_the_answers_of_its_path_and_no_others)
 	}
 	for (size_t i = 0; i < PATHS; i++) {
 		cr_expect_eq(look(stage, number_key(i)), i % 7 ? SHARED_FOUND : SHARED_UNKNOWN);
-	}
-}
-
-/* Some are put again meanwhile, and change their place among those of one kind. */
-LEASE_TEST(answers_of_anything_go_with_the_first_change)
-{
-	enum { ANSWERS = 6 };
-	static const size_t again[] = { 2, 0, 5, 2, 3 };
-	for (size_t i = 0; i < ANSWERS; i++) {
-		put_of(stage, stage->cache.cache, number_key(i), SHARED_OF_ANYTHING, NULL);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(again); i++) {
-		put_of(stage, stage->cache.cache, number_key(again[i]), SHARED_OF_ANYTHING, NULL);
-		cr_expect_eq(stats_of(stage).entries, ANSWERS);
-	}
-	put_of(stage, stage->cache.cache, number_key(5), SHARED_OF_PATH, "/other");
-	memory_put(stage->cache.registry, "/a", cache_stage_record("new"));
-	cache_stage_turn(&stage->cache);
-	cr_expect_eq(stats_of(stage).entries, 1);
-	for (size_t i = 0; i < ANSWERS; i++) {
-		cr_expect_eq(look(stage, number_key(i)), i == 5 ? SHARED_FOUND : SHARED_UNKNOWN);
 	}
 }
 

@@ -58,31 +58,6 @@ MAP_TEST(nobody_else_can_write_shrink_or_grow_the_file)
 	cr_expect_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
 }
 
-MAP_TEST(a_key_keeps_its_slot)
-{
-	size_t slot = put_number(map, 1, 10);
-	cr_assert_neq(slot, MAP_NONE);
-	cr_expect_eq(put_number(map, 1, 10000), slot);
-	cr_expect_neq(put_number(map, 2, 10), slot);
-	map_ask(map, slot);
-	cr_expect_eq(put_number(map, 1, 20), slot);
-}
-
-MAP_TEST(an_answer_can_be_read_back_for_another_map)
-{
-	struct map_entry entry;
-	size_t slot = put(map, "/v1/list/", "[]", 2);
-	cr_assert(map_get(map, slot, &entry));
-	cr_expect_eq(entry.key_len, 9);
-	cr_expect(memcmp(entry.key, "/v1/list/", 9) == 0);
-	cr_expect(entry.value_len == 2 && memcmp(entry.value, "[]", 2) == 0);
-	cr_expect_eq(entry.error, 0);
-	cr_expect_eq(entry.tag, entry.value - SHARED_TAG_BYTES);
-	map_ask(map, slot);
-	cr_expect_not(map_get(map, slot, &entry));
-	cr_expect_not(map_get(map, slot ^ 1, &entry));
-}
-
 MAP_TEST(a_full_map_says_so_and_keeps_what_it_has)
 {
 	size_t count = 0;
@@ -115,37 +90,6 @@ Test(shared_map, a_map_that_is_retired_holds_for_no_reader)
 	cr_expect_eq(atomic_load(&reader.words[SHARED_H_LIVE_UNTIL]), 0);
 	cr_expect_eq(atomic_load(&reader.words[SHARED_H_STATE]), SHARED_RETIRED);
 	shared_map_close(&reader);
-}
-
-MAP_TEST(an_error_and_a_long_tag_can_be_read_back)
-{
-	struct map_entry read;
-	const struct map_entry entry = { .key = "/v1/resolve/a",
-		.key_len = 13,
-		.tag = "\"0123456789-0123456789-0123456789\"",
-		.value = "why",
-		.value_len = 3,
-		.error = BERTH_NO_RECORD };
-	size_t slot = map_put(map, &entry);
-	cr_assert(map_get(map, slot, &read));
-	cr_expect_eq(read.error, BERTH_NO_RECORD);
-	cr_expect_eq(strnlen(read.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
-	cr_expect_eq(strncmp(read.tag, entry.tag, SHARED_TAG_BYTES - 1), 0);
-	cr_expect_eq(read.value_len, 3);
-	const struct map_entry other = { .key = "/v1/resolve/b",
-		.key_len = 13,
-		.tag = "\"0123456789-0123456789\"",
-		.value = "why",
-		.value_len = 3 };
-	cr_assert_eq(strlen(other.tag), SHARED_TAG_BYTES - 1);
-	slot = map_put(map, &other);
-	cr_assert(map_get(map, slot, &read));
-	cr_expect_str_eq(read.tag, other.tag);
-	struct map_entry longer = other;
-	longer.tag = "\"0123456789-0123456789-\"";
-	cr_assert_eq(map_put(map, &longer), slot);
-	cr_assert(map_get(map, slot, &read));
-	cr_expect_eq(strnlen(read.tag, SHARED_TAG_BYTES), SHARED_TAG_BYTES - 1);
 }
 
 /* ---- torn readings ---- */

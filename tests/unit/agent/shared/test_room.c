@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "agent/shared/map.h"
@@ -38,37 +37,7 @@ ROOM_TEST(a_full_map_that_may_not_grow_begins_anew_after_a_while)
 	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_UNKNOWN);
 }
 
-ROOM_TEST(a_map_begins_no_larger_than_it_may_be)
-{
-	set_options(stage, LEAST_BYTES, NULL, 0);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, LEAST_BYTES);
-	set_options(stage, LEAST_BYTES - 1, NULL, 0);
-	cr_expect_not(shared_is_out(stage->shared));
-	cr_expect_not(shared_is_enabled(stage->shared));
-	set_options(stage, MAX_BYTES, NULL, 0);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, 256 * 1024);
-}
-
 /* ---- a map that cannot be replaced ---- */
-
-ROOM_TEST(a_map_that_has_grown_is_large_from_its_beginning)
-{
-	set_options(stage, MAX_BYTES, NULL, 0);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, MAP_BYTES);
-	for (size_t number = 0; number < 500; number++) {
-		put(stage, number);
-	}
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, 2 * MAP_BYTES);
-	set_options(stage, 2 * MAP_BYTES - 1, NULL, 0);
-	cr_expect_not(shared_is_out(stage->shared), "it may not be as large any more");
-	open_map(stage);
-	cr_expect_eq(stage->reader.size, MAP_BYTES);
-}
 
 /* An answer that was taken back does not come along. */
 ROOM_TEST(a_larger_map_takes_back_what_the_smaller_one_would_have)
@@ -136,34 +105,6 @@ ROOM_TEST(warm_answers_come_while_the_cache_has_half_of_the_maps_bound_besides_i
 ROOM_TEST(warm_answers_do_not_come_when_the_cache_has_more)
 {
 	cr_expect_eq(look_at_warm_path_with(stage, 8 * 1024), SHARED_UNKNOWN);
-}
-
-/* So many that a map of the first size is full. */
-static void put_children(struct stage *stage, int count)
-{
-	char path[64];
-	for (int i = 0; i < count; i++) {
-		snprintf(path, sizeof(path), "/a/n%d", i);
-		memory_put(stage->cache.registry, path, cache_stage_record("n"));
-	}
-	for (int i = 0; i < 5; i++) {
-		turn_often(stage);
-	}
-}
-
-ROOM_TEST(the_map_does_not_grow_for_warm_answers_without_room_in_the_cache)
-{
-	set_options(stage, MAX_BYTES, everything, 1);
-	open_map(stage);
-	turn_often(stage);
-	for (size_t number = 0; number < 250; number++) {
-		put_of(stage, stage->cache.cache, number_key(number), SHARED_OF_PATH, "/other");
-	}
-	size_t filled = fill_cache(stage, -MAP_BYTES);
-	put_children(stage, 100);
-	cr_expect_eq(stats_of(stage).maps, 1);
-	cr_expect_gt(stats_of(stage).entries, 260);
-	cache_reserve(stage->cache.cache, filled, 0);
 }
 
 /* ---- how a map is made ---- */

@@ -221,15 +221,6 @@ SHARED_TEST(an_answer_of_children_goes_with_a_child_and_one_of_the_path_stays)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 }
 
-SHARED_TEST(a_path_that_the_cache_gives_up_is_taken_back)
-{
-	know(stage, "/a");
-	cache_set_options(stage->cache.cache,
-		&(struct cache_options){ .confirm_ms = CONFIRM_MS, .max_size_bytes = 1 });
-	cache_stage_turn(&stage->cache);
-	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
-}
-
 /* ---- the lease ---- */
 
 static int64_t lease_left_ms(const struct stage *stage)
@@ -238,45 +229,11 @@ static int64_t lease_left_ms(const struct stage *stage)
 	return (int64_t)(until_ns / 1000000) - clock_monotonic_ms();
 }
 
-SHARED_TEST(the_lease_counts_from_when_the_server_was_heard)
-{
-	know(stage, "/a");
-	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - CONFIRM_MS / 4);
-	open_map(stage);
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS * 3 / 4);
-	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_leq(lease_left_ms(stage), 0);
-	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", "{}");
-	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_EXPIRED);
-}
-
 static void refuse(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)context;
 	(void)task;
 	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no answer");
-}
-
-/* As on the socket: what was announced and not read may have ended what is known. */
-SHARED_TEST(a_change_that_was_announced_and_not_read_holds_the_lease_back)
-{
-	know(stage, "/a");
-	memory_on_task(stage->cache.registry, refuse, NULL);
-	memory_put(stage->cache.registry, "/a", cache_stage_record("two"));
-	cache_stage_turn(&stage->cache);
-	clock_shift_ms = CONFIRM_MS / 2;
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS / 2);
-	clock_shift_ms = 2 * CONFIRM_MS;
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_leq(lease_left_ms(stage), 0);
-	memory_on_task(stage->cache.registry, NULL, NULL);
 }
 
 SHARED_TEST(an_outage_ends_the_lease_and_its_end_the_map)
@@ -340,24 +297,6 @@ SHARED_TEST(an_option_ends_the_map)
 	cr_expect_not(shared_is_enabled(stage->shared));
 	know(stage, "/a"); /* without a map it goes nowhere */
 	cr_expect_eq(entries(stage), 0);
-}
-
-SHARED_TEST(a_long_answer_or_key_is_for_the_socket)
-{
-	char *value = calloc(1, SHARED_VALUE_BYTES + 2);
-	char key[SHARED_KEY_BYTES + 2];
-	memset(value, 'v', SHARED_VALUE_BYTES + 1);
-	memset(key, 'k', sizeof(key) - 1);
-	key[sizeof(key) - 1] = '\0';
-	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", value);
-	put(stage, key, SHARED_OF_PATH, "/a", "{}");
-	cr_expect_eq(entries(stage), 0);
-	value[SHARED_VALUE_BYTES] = '\0';
-	key[SHARED_KEY_BYTES] = '\0';
-	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", value);
-	put(stage, key, SHARED_OF_PATH, "/a", "{}");
-	cr_expect_eq(entries(stage), 2);
-	free(value);
 }
 
 /* ---- further registries ---- */
@@ -451,32 +390,6 @@ SHARED_TEST(a_further_registry_that_falls_silent_loses_its_answers_alone)
 	close_far(stage, &far);
 }
 
-SHARED_TEST(answers_of_a_further_registry_move_into_a_larger_map_and_end_with_the_last)
-{
-	struct cache_stage far;
-	char key[64];
-	open_far(&far, CONFIRM_MS);
-	know_far(stage, &far);
-	size_t size = stage->reader.size;
-	for (int i = 0; stage->reader.size == size; i++) {
-		snprintf(key, sizeof(key), "/v1/resolve/%d", i);
-		put(stage, key, SHARED_OF_PATH, "/a", "{}");
-		if (look(stage, key) == SHARED_GONE) {
-			open_map(stage);
-		}
-	}
-	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
-	memory_put(far.registry, "/far", cache_stage_record("two"));
-	cache_stage_turn(&far);
-	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
-	know_far(stage, &far);
-	cr_expect_eq(look(stage, FAR_KEY), SHARED_FOUND);
-	shared_retire(stage->shared);
-	open_map(stage);
-	cr_expect_eq(look(stage, FAR_KEY), SHARED_UNKNOWN);
-	close_far(stage, &far);
-}
-
 /* ---- what is warm ---- */
 
 #define TREE "/services"
@@ -566,25 +479,6 @@ WARM_TEST(warm_answers_come_back_after_each_change)
 	}
 	cr_expect_eq(look_later(stage, "/v1/resolve" NAMED), SHARED_FOUND);
 	cr_expect_str_eq(stage->value, cache_stage_record("joe"));
-}
-
-/* Answers that nobody has asked for take no memory from the others. */
-Test(shared, warm_answers_do_not_crowd_the_cache)
-{
-	struct stage *stage = begin_warm(64 * 1024);
-	struct shared_stats stats;
-	for (int i = 0; i < 400; i++) {
-		char path[64];
-		snprintf(path, sizeof(path), TREE "/db/n%d", i);
-		memory_put(stage->cache.registry, path, cache_stage_record("n"));
-	}
-	for (int turns = 0; turns < 200; turns++) {
-		cache_stage_turn(&stage->cache);
-	}
-	shared_get_stats(stage->shared, &stats);
-	cr_expect_eq(stats.maps, 1);
-	cr_expect_lt(stats.entries, 64 * 1024 / 512);
-	end(stage);
 }
 
 WARM_TEST(other_warm_paths_take_the_place_of_the_first_ones)

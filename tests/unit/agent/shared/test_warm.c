@@ -170,32 +170,6 @@ WARM_TEST(nothing_is_made_while_nobody_asks)
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
 }
 
-/* Paths that the cache has not read. */
-static void name_two(struct stage *stage)
-{
-	static char *const named[] = { "/first", "/second" };
-	cache_set_options(stage->cache.cache,
-		&(struct cache_options){ .confirm_ms = CONFIRM_MS, .max_size_bytes = CACHE_BYTES });
-	memory_put(stage->cache.registry, "/first", cache_stage_record("first"));
-	memory_put(stage->cache.registry, "/second", cache_stage_record("second"));
-	memory_set_answering(stage->cache.registry, false);
-	set_options(stage, MAX_BYTES, named, 2);
-	open_map(stage);
-}
-
-/* They are read as for a client. */
-WARM_TEST(a_warm_path_that_has_to_be_read_is_put_when_it_is_there)
-{
-	name_two(stage);
-	turn_often(stage);
-	cr_expect_eq(stats_of(stage).entries, 0);
-	memory_set_answering(stage->cache.registry, true);
-	turn_often(stage);
-	cr_expect_eq(look(stage, "/v1/resolve/first"), SHARED_FOUND);
-	cr_expect_eq(look(stage, "/v1/resolve/second"), SHARED_FOUND);
-	cr_expect_str_eq(stage->value, cache_stage_record("second"));
-}
-
 /* The answer itself is known, and nothing of it changes. */
 WARM_TEST(a_warm_path_is_put_when_the_server_has_confirmed_it)
 {
