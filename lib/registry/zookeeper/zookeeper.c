@@ -352,11 +352,12 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 	}
 	/*
 	 * The process comes up while the caller prepares the rest. If it cannot be started, the
-	 * first dispatch() tries again, and says why.
+	 * first dispatch() tries again, and says why; until then tasks wait for it.
 	 */
 	struct err ignored = ERR_INIT;
 	zk->now_ms = clock_monotonic_ms();
 	if (start_worker(zk, &ignored)) {
+		zk->no_worker = false;
 		zk->restart_at_ms = 0;
 	}
 	*ret_backend = &zk->backend;

@@ -179,4 +179,12 @@ SANDBOX_TEST(sandbox_kernel, memory_has_the_bound_of_the_profile)
 
 #else
 
+Test(sandbox_kernel, a_build_without_a_cage_asks_the_kernel_for_nothing)
+{
+	char words[SANDBOX_WORDS_BYTES];
+	sandbox_enter(&(struct sandbox_profile){ .memory_mib = 1 }, words);
+	cr_assert_neq(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
+	cr_assert_neq(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 2);
+}
+
 #endif
