@@ -97,6 +97,8 @@ struct announce_options {
 	 */
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
+	/* WITHDRAWN as before, and the emptied node has gone at last. May be NULL. */
+	void (*on_gone)(void *context);
 	/*
 	 * Before a write, for what a successor has to know even if this process ends before it has
 	 * the answer; announce_persistent() includes the new data. False: the disk does not have

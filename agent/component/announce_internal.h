@@ -35,6 +35,7 @@ struct announce {
 	bool may_be_lost; /* a sequential node of ours may be there under any number */
 	bool put_off;     /* a write, until what it is about to do is noted */
 	bool childless;   /* the node that we emptied has lost its last child */
+	bool stays_empty; /* WITHDRAWN, but for an emptied node with children */
 	bool over_own;    /* the write replaces a record of ours, or of a predecessor */
 	bool looked;      /* the node was seen, or its absence was, or we wrote */
 	bool accepted;    /* the data wanted now were there once: others may change a shared node */

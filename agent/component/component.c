@@ -190,6 +190,14 @@ void component_set_outcome(struct component *component, bool known, const json_t
 	show_present(component);
 }
 
+static void on_gone(void *context)
+{
+	const struct component *component = context;
+	if (component->environment.on_gone) {
+		component->environment.on_gone(component->environment.context);
+	}
+}
+
 static bool on_write(void *context)
 {
 	struct component *component = context;
@@ -298,6 +306,7 @@ static struct announce *create_announcement(struct component *component, const j
 		.update_interval_ms = environment->update_interval_ms,
 		.on_former = on_former,
 		.on_change = on_announce_change,
+		.on_gone = on_gone,
 		.on_write = on_write,
 		.context = component,
 	};

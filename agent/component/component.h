@@ -45,6 +45,8 @@ struct component_environment {
 	void (*on_transition)(void *context, const struct transition *transition);
 	/* Registered or not, settled or not: something about the announcement changed. */
 	void (*on_announced)(void *context, struct component *component);
+	/* Withdrawn before, and the last of its nodes has gone, too. May be NULL. */
+	void (*on_gone)(void *context);
 	/* A run of the component's on_change has ended. */
 	void (*on_hook_run)(void *context, struct component *component, bool succeeded);
 	/* As announce_options.on_write. */

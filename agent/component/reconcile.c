@@ -484,7 +484,12 @@ static void set_withdrawn(struct announce *announce, const struct announce_view 
 		announce->children;
 	text_printf(why, sizeof(why), "%s%s", kept_text(announce->wish_why),
 		emptied ? "; the node stays without a record, because it has children" : "");
+	bool gone = announce->stays_empty && !emptied;
+	announce->stays_empty = emptied;
 	announce_stay_in_state(announce, ANNOUNCE_WITHDRAWN, why);
+	if (gone && announce->options.on_gone) {
+		announce->options.on_gone(announce->options.context);
+	}
 }
 
 static void fulfilled(struct announce *announce, const struct announce_view *view)

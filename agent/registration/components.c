@@ -32,6 +32,12 @@ static void on_announced(void *context, struct component *component)
 	agent_wake(agent);
 }
 
+/* A component that is no longer configured can be freed. */
+static void on_gone(void *context)
+{
+	agent_wake(context);
+}
+
 static void on_hook_run(void *context, struct component *component, bool succeeded)
 {
 	struct agent *agent = context;
@@ -70,6 +76,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.persistent = agent->persistent,
 		.on_transition = on_transition,
 		.on_announced = on_announced,
+		.on_gone = on_gone,
 		.on_hook_run = on_hook_run,
 		.on_write = on_write,
 		.context = agent,

@@ -72,6 +72,7 @@ struct evaluation {
 	bool late;     /* further paths have had their time */
 	bool more;     /* records are still to be read */
 	bool replaces; /* the set before */
+	bool silent;   /* a path is live, and its server has not confirmed it */
 	/* of the path that is being read: */
 	unsigned rank;
 	bool live;
@@ -241,9 +242,12 @@ static bool know(void *context, size_t index, struct failover_path *ret_path)
 	struct names_found found = key->kind == SET_OF_NAME ? find_name(evaluation, root)
 							    : find_path(evaluation);
 	bool known = !found.pending && !found.unknown;
-	bool confirmed = known && evaluation->live &&
-		set_confirm(followed, evaluation->rank, evaluation->rank + 1, 0,
-			evaluation->now_ms) == CACHE_READY;
+	enum cache_verdict verdict = known && evaluation->live
+		? set_confirm(
+			  followed, evaluation->rank, evaluation->rank + 1, 0, evaluation->now_ms)
+		: CACHE_WAITING;
+	bool confirmed = verdict == CACHE_READY;
+	evaluation->silent = evaluation->silent || verdict == CACHE_UNAVAILABLE;
 	if (!known) {
 		cut(evaluation, evaluation->rank);
 		evaluation->instances = 0;
@@ -389,10 +393,14 @@ static bool take(struct evaluation *evaluation, size_t used)
 }
 
 /* When something is due although nothing changes. */
-static void schedule(struct set_followed *followed, int64_t now_ms)
+static void schedule(struct set_followed *followed, bool silent, int64_t now_ms)
 {
 	int64_t due_ms = failover_due_ms(
 		&followed->failover, followed->question->key.hold_ms, now_ms);
+	/* The silence may end before the cache's next turn, which then has nothing to tell. */
+	if (silent && (due_ms < 0 || due_ms > AGAIN_MS)) {
+		due_ms = AGAIN_MS;
+	}
 	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
 		const struct set_place *place = LIST_ITEM(at, struct set_place, link);
 		bool waits = place->state == SET_PLACE_REFUSED && (due_ms < 0 || due_ms > AGAIN_MS);
@@ -445,7 +453,7 @@ void set_evaluate(struct set_followed *followed)
 	news = news || stale != followed->stale || followed->answered;
 	followed->stale = stale;
 	followed->answered = false;
-	schedule(followed, now_ms);
+	schedule(followed, evaluation.silent, now_ms);
 	if (evaluation.more) {
 		due_put_off(&followed->sets->due, &followed->due);
 		timer_start(&followed->sets->more, 0);
