@@ -21,8 +21,7 @@
  *     for `hold_ms` (lib/render/failover.h). If it takes too long it counts as unconfirmed.
  *   - An empty set waits for a path that is not confirmed: the members may be there.
  *   - Members are in the order of tiers, then of paths, then of a record's addresses.
- *   - A set is followed for a while when nobody asks for it any more; the memory of such ones is an
- *     eighth of the cache's at most.
+ *   - A set is followed for a while when nobody asks for it any more.
  *
  * Loop thread only.
  */
@@ -35,7 +34,7 @@
 #include "agent/set/record.h"
 #include "lib/base/list.h"
 
-enum { SETS_LINGER_MS = 30000, SETS_FURTHER_MS = 1000 };
+enum { SETS_LINGER_MS = 30000, SETS_IDLE_MOST = 64, SETS_FURTHER_MS = 1000 };
 
 struct sets;
 struct set_question;
@@ -160,8 +159,6 @@ void sets_rewire(struct sets *sets);
 size_t sets_count(const struct sets *sets);
 
 void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key);
-/* The same for a set that is followed already; false: it is not, and nothing is read. */
-bool set_follow_known(struct sets *sets, struct set_user *user, const struct set_key *key);
 /* Accepts one that is not under way. */
 void set_leave(struct set_user *user);
 /* With confirmation, a silent server is asked: on_news follows while the view is `confirming`. */
