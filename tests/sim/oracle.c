@@ -306,6 +306,9 @@ static void look(struct stage *stage)
 		stage_pass(stage, PREPARED_MS);
 	}
 	wait_for_clients(stage);
+	if (!oracle_is_calm(stage)) {
+		return; /* a drain has ended meanwhile */
+	}
 	stage->looks++;
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
