@@ -1,5 +1,7 @@
 #include "agent/base/timer.h"
 
+#include <math.h>
+
 #include "agent/base/log.h"
 
 static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
@@ -42,11 +44,10 @@ bool timer_runs(const struct timer *timer)
 
 int64_t timer_left_ms(struct timer *timer)
 {
-	double left_ms = 0;
+	double left_s = 0;
 	if (timer_runs(timer)) {
 		ev_now_update(timer->loop);
-		left_ms = ev_timer_remaining(timer->loop, &timer->timer) * 1000.;
+		left_s = ev_timer_remaining(timer->loop, &timer->timer);
 	}
-	int64_t whole_ms = (int64_t)left_ms;
-	return left_ms > 0 ? whole_ms + (left_ms > (double)whole_ms) : 0;
+	return left_s > 0 ? (int64_t)ceil(left_s * 1000.) : 0;
 }

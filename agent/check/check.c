@@ -1,5 +1,6 @@
 #include "agent/check/check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,8 +379,7 @@ static bool restore(struct check *check, const json_t *saved)
 	/*
 	 * A clock that was set, or a damaged document, must not lead beyond what an integer holds.
 	 */
-	passed_s = passed_s < PASSED_MAX_S ? passed_s : PASSED_MAX_S;
-	int64_t passed_ms = passed_s > 0 ? (int64_t)(passed_s * 1000) : 0;
+	int64_t passed_ms = passed_s > 0 ? (int64_t)(fmin(passed_s, PASSED_MAX_S) * 1000) : 0;
 	if (!check_state_restore(&check->machine, machine, clock_monotonic_ms() - passed_ms)) {
 		return false;
 	}

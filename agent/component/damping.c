@@ -4,29 +4,6 @@
 
 static const double PENALTY_MAX_OF_SUPPRESS = 4;
 
-/*
- * 2 to the power of -x, for x from 0 up. The agent needs no more of libm, which every start would
- * have to load.
- */
-static double halved(double x)
-{
-	enum { MOST = 1024, TERMS = 16 };
-	int whole = x < MOST ? (int)x : MOST;
-	double rest = x < MOST ? (whole - x) * M_LN2 : 0;
-	double sum = 0;
-	double term = 1;
-	for (int i = 1; i <= TERMS; i++) {
-		sum += term;
-		term *= rest / i;
-	}
-	return ldexp(sum, -whole);
-}
-
-static double lesser(double a, double b)
-{
-	return a < b ? a : b;
-}
-
 void damping_init(
 	struct check_damping *damping, double suppress, double reuse, int64_t half_life_ms)
 {
@@ -46,14 +23,14 @@ void damping_clear(struct check_damping *damping)
 double damping_penalty(const struct check_damping *damping, int64_t now_ms)
 {
 	double age_ms = (double)(now_ms - damping->updated_ms);
-	return damping->penalty * halved(age_ms / (double)damping->half_life_ms);
+	return damping->penalty * exp2(-age_ms / (double)damping->half_life_ms);
 }
 
 void damping_down(struct check_damping *damping, int64_t now_ms)
 {
 	bool held = damping_held(damping, now_ms);
 	double most = damping->suppress * PENALTY_MAX_OF_SUPPRESS;
-	damping->penalty = lesser(damping_penalty(damping, now_ms) + 1, most);
+	damping->penalty = fmin(damping_penalty(damping, now_ms) + 1, most);
 	damping->updated_ms = now_ms;
 	damping->suppressed = held || damping->penalty > damping->suppress;
 }
@@ -68,19 +45,12 @@ int64_t damping_release_ms(const struct check_damping *damping, int64_t now_ms)
 	if (!damping_held(damping, now_ms)) {
 		return now_ms;
 	}
-	int64_t held_ms = now_ms;
-	int64_t release_ms = now_ms + damping->half_life_ms;
+	double half_lives = log2(damping->penalty / damping->reuse);
+	int64_t release_ms = damping->updated_ms +
+		(int64_t)(half_lives * (double)damping->half_life_ms);
+	/* Rounding may leave it a moment early. */
 	while (damping_held(damping, release_ms)) {
-		held_ms = release_ms;
-		release_ms += damping->half_life_ms;
-	}
-	while (release_ms - held_ms > 1) {
-		int64_t middle_ms = held_ms + (release_ms - held_ms) / 2;
-		if (damping_held(damping, middle_ms)) {
-			held_ms = middle_ms;
-		} else {
-			release_ms = middle_ms;
-		}
+		release_ms++;
 	}
 	return release_ms;
 }
@@ -100,7 +70,7 @@ bool damping_load(struct check_damping *damping, const json_t *saved, int64_t sa
 		!(penalty >= 0 && isfinite(penalty))) {
 		return false;
 	}
-	damping->penalty = lesser(penalty, damping->suppress * PENALTY_MAX_OF_SUPPRESS);
+	damping->penalty = fmin(penalty, damping->suppress * PENALTY_MAX_OF_SUPPRESS);
 	damping->updated_ms = saved_ms;
 	damping->suppressed = suppressed != 0;
 	return true;
