@@ -1,5 +1,6 @@
 #include "xds/discovery.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,42 +10,27 @@
 #include "lib/program/memory.h"
 #include "xds/protobuf.h"
 
-/* The parts of a request, by its fields. */
-enum part {
-	PART_OTHER,
-	PART_VERSION,
-	PART_NODE,
-	PART_NAME,
-	PART_DROPPED,
-	PART_HELD,
-	PART_TYPE,
-	PART_NONCE,
-	PART_ERROR
+/* A field of a request that counts. */
+struct row {
+	unsigned number;       /* in a DiscoveryRequest; 0: it has none such */
+	unsigned delta_number; /* in a DeltaDiscoveryRequest */
+	enum { TEXT, INNER, NAMES, HELD } kind;
+	unsigned inner; /* INNER: the number of the text in the field's message */
+	size_t place;
 };
 
-static const enum part parts[] = { [1] = PART_VERSION,
-	[2] = PART_NODE,
-	[3] = PART_NAME,
-	[4] = PART_TYPE,
-	[5] = PART_NONCE,
-	[6] = PART_ERROR };
+#define PLACE(member) offsetof(struct discovery_request, member)
 
-static const enum part delta_parts[] = { [1] = PART_NODE,
-	[2] = PART_TYPE,
-	[3] = PART_NAME,
-	[4] = PART_DROPPED,
-	[5] = PART_HELD,
-	[6] = PART_NONCE,
-	[7] = PART_ERROR };
-
-static enum part part_of(const struct protobuf_field *field, bool delta)
-{
-	size_t count = delta ? ARRAY_LEN(delta_parts) : ARRAY_LEN(parts);
-	if (!field->is_bytes || field->number >= count) {
-		return PART_OTHER;
-	}
-	return delta ? delta_parts[field->number] : parts[field->number];
-}
+static const struct row rows[] = {
+	{ 1, 0, TEXT, 0, PLACE(version) },
+	{ 2, 1, INNER, 1, PLACE(node) },
+	{ 3, 3, NAMES, 0, PLACE(names) },
+	{ 0, 4, NAMES, 0, PLACE(dropped) },
+	{ 0, 5, HELD, 0, PLACE(held) },
+	{ 4, 2, TEXT, 0, PLACE(type_url) },
+	{ 5, 6, TEXT, 0, PLACE(nonce) },
+	{ 6, 7, INNER, 2, PLACE(error) },
+};
 
 bool discovery_text_is(const struct discovery_text *text, const char *other)
 {
@@ -116,38 +102,39 @@ static int add_held(
 	return add_name(held, &name, &version, err);
 }
 
-static int take_field(struct discovery_request *request, bool delta,
+static int take_field(struct discovery_request *request, const struct row *row,
 	const struct protobuf_field *field, struct err *err)
 {
+	void *place = (char *)request + row->place;
 	const struct discovery_text text = text_of(field);
-	bool good = true;
-	switch (part_of(field, delta)) {
-	case PART_VERSION:
-		request->version = text;
+	switch (row->kind) {
+	case TEXT:
+		*(struct discovery_text *)place = text;
 		break;
-	case PART_NODE:
-		good = read_inner(&request->node, field, 1);
+	case INNER:
+		request->refused = request->refused || place == &request->error;
+		if (!read_inner(place, field, row->inner)) {
+			return err_set(err, BERTH_FAILED, "a part of the request is not a message");
+		}
 		break;
-	case PART_NAME:
-		return add_name(&request->names, &text, NULL, err);
-	case PART_DROPPED:
-		return add_name(&request->dropped, &text, NULL, err);
-	case PART_HELD:
-		return add_held(&request->held, field, err);
-	case PART_TYPE:
-		request->type_url = text;
-		break;
-	case PART_NONCE:
-		request->nonce = text;
-		break;
-	case PART_ERROR:
-		request->refused = true;
-		good = read_inner(&request->error, field, 2);
-		break;
-	case PART_OTHER:
-		break;
+	case NAMES:
+		return add_name(place, &text, NULL, err);
+	case HELD:
+		return add_held(place, field, err);
 	}
-	return good ? 0 : err_set(err, BERTH_FAILED, "a part of the request is not a message");
+	return 0;
+}
+
+/* Takes a field, if it counts. */
+static int take(struct discovery_request *request, bool delta, const struct protobuf_field *field,
+	struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows) && field->is_bytes; i++) {
+		if (field->number == (delta ? rows[i].delta_number : rows[i].number)) {
+			return take_field(request, &rows[i], field, err);
+		}
+	}
+	return 0;
 }
 
 int discovery_read(struct discovery_request *ret_request, bool delta, const void *data, size_t len,
@@ -162,7 +149,7 @@ int discovery_read(struct discovery_request *ret_request, bool delta, const void
 	int code = 0;
 	protobuf_reader_init(&reader, data, len);
 	while (code == 0 && protobuf_next(&reader, &field)) {
-		code = take_field(&request, delta, &field, err);
+		code = take(&request, delta, &field, err);
 	}
 	if (code == 0 && reader.bad) {
 		code = err_set(err, BERTH_FAILED, "the request is not a message");
@@ -209,19 +196,8 @@ uint64_t discovery_read_version(const struct discovery_text *text)
 
 /* ---- answers ---- */
 
-/* The fields of DiscoveryResponse and of DeltaDiscoveryResponse; a Resource has its Any as 2. */
-enum {
-	ANSWER_VERSION = 1,
-	ANSWER_RESOURCES = 2,
-	ANSWER_TYPE = 4,
-	ANSWER_NONCE = 5,
-	ANSWER_REMOVED = 6,
-	RESOURCE_VERSION = 1,
-	RESOURCE_ANY = 2,
-	RESOURCE_NAME = 3,
-	ANY_URL = 1,
-	ANY_VALUE = 2
-};
+/* Fields of DiscoveryResponse and of DeltaDiscoveryResponse; of Resource; of Any. */
+enum { ANSWER_RESOURCES = 2, ANSWER_REMOVED = 6, RESOURCE_ANY = 2, ANY_URL = 1, ANY_VALUE = 2 };
 
 struct discovery_mark discovery_begin_resource(
 	struct buffer *out, enum resource_type type, bool delta, const char *name, uint64_t version)
@@ -230,8 +206,7 @@ struct discovery_mark discovery_begin_resource(
 	if (delta) {
 		char text[DISCOVERY_VERSION_BYTES];
 		discovery_write_version(text, version);
-		protobuf_text(out, RESOURCE_VERSION, text);
-		protobuf_text(out, RESOURCE_NAME, name);
+		protobuf_pack(out, "1s 3s", text, name); /* version, name */
 		mark.any = protobuf_begin(out, RESOURCE_ANY);
 	}
 	protobuf_text(out, ANY_URL, resource_url(type));
@@ -258,7 +233,6 @@ void discovery_end_answer(
 {
 	char text[DISCOVERY_VERSION_BYTES];
 	discovery_write_version(text, version);
-	protobuf_text(out, ANSWER_VERSION, text);
-	protobuf_text(out, ANSWER_TYPE, resource_url(type));
-	protobuf_text(out, ANSWER_NONCE, nonce);
+	/* version_info (system_version_info), type_url, nonce */
+	protobuf_pack(out, "1s 4s 5s", text, resource_url(type), nonce);
 }

@@ -13,6 +13,7 @@
 #include "lib/names/of_path.h"
 #include "lib/program/memory.h"
 #include "xds/log.h"
+#include "xds/members.h"
 #include "xds/name.h"
 
 enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20, ODD_NAMES_MAX = 16 };
@@ -230,7 +231,7 @@ static bool read_set(struct follow *follow, const json_t *json)
 {
 	struct assignment set;
 	assignment_init(&set);
-	assignment_read(&set, json_object_get(json, "members"));
+	members_read(&set, json_object_get(json, "members"));
 	bool confirmed = !json_is_false(json_object_get(json, "confirmed"));
 	bool enough = !json_is_false(json_object_get(json, "enough"));
 	follow->doubtful = json_is_true(json_object_get(json, "doubtful"));

@@ -20,7 +20,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
 #include "lib/program/log_rate.h"
-#include "xds/assignment.h"
+#include "lib/render/assignment.h"
 #include "xds/resource.h"
 #include "xds/source.h"
 

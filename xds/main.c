@@ -3,11 +3,13 @@
 #include <ev.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/err.h"
 #include "lib/base/path.h"
 #include "lib/program/memory.h"
@@ -18,22 +20,23 @@
 #include "xds/log.h"
 #include "xds/server.h"
 
-enum { MANY = 64, USAGE = 2, DUMP_TIMEOUT_MS = 5000 };
+enum { MANY = 64, USAGE = 2, DUMP_TIMEOUT_MS = 5000, FILES_MAX = 1 << 20, DAY_MS = 86400000 };
+
+struct values {
+	const char *items[MANY + 1];
+	size_t count;
+};
 
 struct options {
 	const char *socket;
-	const char *listen[MANY];
-	size_t listen_count;
-	int listen_fds[MANY];
-	size_t listen_fd_count;
-	const char *serve[MANY + 1];
-	size_t serve_count;
+	struct values listen;
+	struct values listen_fds;
+	struct values serve;
 	const char *domain;
 	const char *zone;
-	const char *failover[MANY + 1];
-	size_t failover_count;
-	unsigned failover_hold_ms;
-	unsigned min_instances;
+	struct values failover;
+	int failover_hold_ms;
+	int min_instances;
 	const char *dump;
 	int status_fd;
 };
@@ -55,46 +58,10 @@ static const char help[] =
 	"                       too little before it; several, the best first\n"
 	"  --failover-hold MS   how long there must be enough before it goes again [10000]\n"
 	"  --min-instances N    a set with fewer stays as it was [1]\n"
-	"                       [7500]\n"
 	"  --dump NAME          print what clients of NAME would get, and exit\n"
 	"  --help, --version\n"
 	"\n"
 	"For the agent: --listen-fd N and --status-fd N, inherited descriptors.\n";
-
-enum option_code {
-	OPTION_SOCKET = 256,
-	OPTION_LISTEN,
-	OPTION_LISTEN_FD,
-	OPTION_SERVE,
-	OPTION_DOMAIN,
-	OPTION_ZONE,
-	OPTION_FAILOVER,
-	OPTION_FAILOVER_HOLD,
-	OPTION_MIN_INSTANCES,
-	OPTION_STREAMS,
-	OPTION_DUMP,
-	OPTION_STATUS_FD,
-	OPTION_HELP,
-	OPTION_VERSION
-};
-
-static const struct option long_options[] = {
-	{ "socket", required_argument, NULL, OPTION_SOCKET },
-	{ "listen", required_argument, NULL, OPTION_LISTEN },
-	{ "listen-fd", required_argument, NULL, OPTION_LISTEN_FD },
-	{ "serve", required_argument, NULL, OPTION_SERVE },
-	{ "domain", required_argument, NULL, OPTION_DOMAIN },
-	{ "zone", required_argument, NULL, OPTION_ZONE },
-	{ "failover", required_argument, NULL, OPTION_FAILOVER },
-	{ "failover-hold", required_argument, NULL, OPTION_FAILOVER_HOLD },
-	{ "min-instances", required_argument, NULL, OPTION_MIN_INSTANCES },
-	{ "streams", required_argument, NULL, OPTION_STREAMS },
-	{ "dump", required_argument, NULL, OPTION_DUMP },
-	{ "status-fd", required_argument, NULL, OPTION_STATUS_FD },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
-	{ NULL, 0, NULL, 0 },
-};
 
 /* ---- the command line ---- */
 
@@ -105,139 +72,137 @@ static int usage(const char *option, const char *value, const char *allowed)
 	return USAGE;
 }
 
-static int read_number(const char *option, const char *text, unsigned most, unsigned *ret_number)
-{
-	char *end;
-	errno = 0;
-	unsigned long number = strtoul(text, &end, 10);
-	if (errno || *end || end == text || *text == '-' || number > most) {
-		char allowed[64];
-		snprintf(allowed, sizeof(allowed), "a number from 0 to %u", most);
-		return usage(option, text, allowed);
-	}
-	*ret_number = (unsigned)number;
-	return 0;
-}
-
 /* A path, with or without a trailing / and two asterisks. */
-static int check_serve(const char *text)
+static bool may_be_served(const char *text)
 {
 	static const char all[] = "/**";
 	size_t len = strlen(text);
 	bool below = len >= sizeof(all) - 1 && strcmp(text + len - sizeof(all) + 1, all) == 0;
 	size_t path_len = below ? len - sizeof(all) + 1 : len;
 	struct err err = ERR_INIT;
-	if ((path_len > 0 || !below) && path_check(text, path_len, &err) != 0) {
-		return usage("--serve", text, "a registry path, with or without a trailing /**");
-	}
-	return 0;
+	return (path_len == 0 && below) || path_check(text, path_len, &err) == 0;
 }
 
-static int check_failover(const char *text)
+static bool may_be_failover(const char *text)
 {
 	struct err err = ERR_INIT;
-	bool good = path_check(text, strlen(text), &err) == 0 && strcmp(text, "/") != 0;
-	return good ? 0 : usage("--failover", text, "a registry path other than /");
+	return path_check(text, strlen(text), &err) == 0 && strcmp(text, "/") != 0;
 }
 
-static int add(const char *option, const char **list, size_t *count, const char *value)
+enum kind { TEXT, NUMBER, LIST, IGNORED, HELP, VERSION };
+
+static const struct row {
+	const char *name;
+	enum kind kind;
+	size_t place;       /* of a const char *, an int, a struct values */
+	unsigned long most; /* a number; 0: any text, or what is good */
+	bool (*is_good)(const char *value);
+	const char *allowed;
+} rows[] = {
+#define PLACE(member) offsetof(struct options, member)
+	{ "--socket", TEXT, PLACE(socket), 0, NULL, NULL },
+	{ "--listen", LIST, PLACE(listen), 0, NULL, NULL },
+	{ "--listen-fd", LIST, PLACE(listen_fds), FILES_MAX, NULL, NULL },
+	{ "--serve", LIST, PLACE(serve), 0, may_be_served,
+		"a registry path, with or without a trailing /**" },
+	{ "--domain", TEXT, PLACE(domain), 0, NULL, NULL },
+	{ "--zone", TEXT, PLACE(zone), 0, NULL, NULL },
+	{ "--failover", LIST, PLACE(failover), 0, may_be_failover, "a registry path other than /" },
+	{ "--failover-hold", NUMBER, PLACE(failover_hold_ms), DAY_MS, NULL, NULL },
+	{ "--min-instances", NUMBER, PLACE(min_instances), 1000000, NULL, NULL },
+	{ "--streams", IGNORED, 0, 0, NULL, NULL }, /* an agent of 0.2.0 says so */
+	{ "--dump", TEXT, PLACE(dump), 0, NULL, NULL },
+	{ "--status-fd", NUMBER, PLACE(status_fd), FILES_MAX, NULL, NULL },
+	{ "--help", HELP, 0, 0, NULL, NULL },
+	{ "--version", VERSION, 0, 0, NULL, NULL },
+#undef PLACE
+};
+
+static int check_number(const struct row *row, const char *text)
 {
-	if (*count == MANY) {
-		return usage(option, value, "64 times at most");
+	char *end;
+	errno = 0;
+	unsigned long number = strtoul(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || number > row->most) {
+		char allowed[64];
+		snprintf(allowed, sizeof(allowed), "a number from 0 to %lu", row->most);
+		return usage(row->name, text, allowed);
 	}
-	list[(*count)++] = value;
 	return 0;
 }
 
-static int add_fd(struct options *options, const char *value)
+/* 0, or the exit status after a message. */
+static int take_option(struct options *options, const struct row *row, const char *value)
 {
-	unsigned number;
-	int status = read_number("--listen-fd", value, 1 << 20, &number);
-	if (status == 0 && options->listen_fd_count == MANY) {
-		return usage("--listen-fd", value, "64 times at most");
+	void *place = (char *)options + row->place;
+	struct values *list = place;
+	if (row->most > 0 && check_number(row, value) != 0) {
+		return USAGE;
 	}
-	if (status == 0) {
-		options->listen_fds[options->listen_fd_count++] = (int)number;
+	if (row->is_good && !row->is_good(value)) {
+		return usage(row->name, value, row->allowed);
+	}
+	switch (row->kind) {
+	case TEXT:
+		*(const char **)place = value;
+		break;
+	case NUMBER:
+		*(int *)place = (int)strtol(value, NULL, 10);
+		break;
+	case LIST:
+		if (list->count == MANY) {
+			return usage(row->name, value, "64 times at most");
+		}
+		list->items[list->count++] = value;
+		break;
+	case IGNORED:
+		break;
+	case HELP:
+		fputs(help, stdout);
+		exit(print_end(EXIT_SUCCESS));
+	case VERSION:
+		puts("berth-xds " BERTH_VERSION);
+		exit(print_end(EXIT_SUCCESS));
+	}
+	return 0;
+}
+
+static int take_options(struct options *options, int argc, char **argv)
+{
+	struct option names[ARRAY_LEN(rows) + 1] = { { NULL, 0, NULL, 0 } };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		names[i] = (struct option){ .name = rows[i].name + strlen("--"),
+			.has_arg = rows[i].kind < HELP ? required_argument : no_argument,
+			.val = (int)i };
+	}
+	int option;
+	int status = 0;
+	while (status == 0 && (option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		/* getopt has printed why. */
+		status = option == '?' ? USAGE : take_option(options, &rows[option], optarg);
 	}
 	return status;
 }
 
-/* 0, or the exit status after a message. */
-static int take_option(struct options *options, int option, const char *value)
-{
-	unsigned number = 0;
-	int status = 0;
-	switch ((enum option_code)option) {
-	case OPTION_SOCKET:
-		options->socket = value;
-		break;
-	case OPTION_LISTEN:
-		return add("--listen", options->listen, &options->listen_count, value);
-	case OPTION_LISTEN_FD:
-		return add_fd(options, value);
-	case OPTION_SERVE:
-		status = check_serve(value);
-		return status ? status
-			      : add("--serve", options->serve, &options->serve_count, value);
-	case OPTION_DOMAIN:
-		options->domain = value;
-		break;
-	case OPTION_ZONE:
-		options->zone = value;
-		break;
-	case OPTION_FAILOVER:
-		status = check_failover(value);
-		return status
-			? status
-			: add("--failover", options->failover, &options->failover_count, value);
-	case OPTION_FAILOVER_HOLD:
-		return read_number("--failover-hold", value, 86400000, &options->failover_hold_ms);
-	case OPTION_MIN_INSTANCES:
-		return read_number("--min-instances", value, 1000000, &options->min_instances);
-	case OPTION_STREAMS:
-		break; /* an agent of 0.2.0 says so */
-	case OPTION_DUMP:
-		options->dump = value;
-		break;
-	case OPTION_STATUS_FD:
-		status = read_number("--status-fd", value, 1 << 20, &number);
-		options->status_fd = (int)number;
-		return status;
-	case OPTION_HELP:
-		fputs(help, stdout);
-		exit(print_end(EXIT_SUCCESS));
-	case OPTION_VERSION:
-		puts("berth-xds " BERTH_VERSION);
-		exit(print_end(EXIT_SUCCESS));
-	default:
-		return USAGE; /* getopt has printed why */
-	}
-	return 0;
-}
-
 static int read_options(struct options *options, int argc, char **argv)
 {
-	int option;
 	*options = (struct options){
 		.domain = "berth", .failover_hold_ms = 10000, .min_instances = 1, .status_fd = -1
 	};
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		int status = take_option(options, option, optarg);
-		if (status != 0) {
-			return status;
-		}
+	if (take_options(options, argc, argv) != 0) {
+		return USAGE;
 	}
 	if (optind < argc) {
 		return usage("operand", argv[optind], "none");
 	}
-	if (options->failover_count > 0 && !options->zone) {
+	if (options->failover.count > 0 && !options->zone) {
 		/* Without priorities a client would take both paths' endpoints for one locality. */
 		options->zone = "";
 	}
-	if (options->serve_count == 0) {
-		options->serve[options->serve_count++] = "/users/**";
+	if (options->serve.count == 0) {
+		options->serve.items[options->serve.count++] = "/users/**";
 	}
-	if (!options->dump && options->listen_count + options->listen_fd_count == 0) {
+	if (!options->dump && options->listen.count + options->listen_fds.count == 0) {
 		fputs("berth-xds: --listen says where clients come (berth-xds --help)\n", stderr);
 		return USAGE;
 	}
@@ -255,17 +220,17 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
 
 static int open_listeners(struct server *server, const struct options *options)
 {
-	for (size_t i = 0; i < options->listen_count; i++) {
+	for (size_t i = 0; i < options->listen.count; i++) {
 		struct err err = ERR_INIT;
-		int fd = listen_open(options->listen[i], &err);
+		int fd = listen_open(options->listen.items[i], &err);
 		if (fd < 0) {
 			log_line("error", "%s", err.msg);
 			return EXIT_FAILURE;
 		}
 		server_listen_take(server, fd);
 	}
-	for (size_t i = 0; i < options->listen_fd_count; i++) {
-		server_listen_take(server, options->listen_fds[i]);
+	for (size_t i = 0; i < options->listen_fds.count; i++) {
+		server_listen_take(server, (int)strtol(options->listen_fds.items[i], NULL, 10));
 	}
 	return 0;
 }
@@ -322,10 +287,10 @@ int main(int argc, char **argv)
 	const struct world_options world_options = { .source = source,
 		.domain = options.domain,
 		.zone = options.zone,
-		.failover = options.failover,
+		.failover = options.failover.items,
 		.failover_hold_ms = options.failover_hold_ms,
-		.min_instances = options.min_instances,
-		.serve = options.serve };
+		.min_instances = (unsigned)options.min_instances,
+		.serve = options.serve.items };
 	struct world *world = world_create(&world_options);
 	struct shares *shares = shares_create(server_connections_max());
 	status = options.dump ? print_end(dump_name(source, world, options.dump, DUMP_TIMEOUT_MS))

@@ -1,8 +1,9 @@
 #include "xds/protobuf.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5, VARINT_BYTES = 10 };
+enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5, VARINT_BYTES = 10, DEPTH_MAX = 16 };
 
 #define FIELD_MAX UINT64_C(0x1fffffff)
 
@@ -64,6 +65,38 @@ void protobuf_end(struct buffer *out, size_t begin)
 		memmove(out->data + begin + head, out->data + begin, len);
 		memcpy(out->data + begin, bytes, head);
 	}
+}
+
+static void pack(struct buffer *out, const char *pattern, va_list values)
+{
+	size_t begins[DEPTH_MAX] = { 0 };
+	size_t depth = 0;
+	unsigned field = 0;
+	unsigned number;
+	for (const char *at = pattern; *at; at++) {
+		if (*at >= '0' && *at <= '9') {
+			field = 10 * field + (unsigned)(*at - '0');
+			continue;
+		}
+		if (*at == '{') {
+			begins[depth++] = protobuf_begin(out, field);
+		} else if (*at == '}') {
+			protobuf_end(out, begins[--depth]);
+		} else if (*at == 's') {
+			protobuf_text(out, field, va_arg(values, const char *));
+		} else if (*at == 'n' && (number = va_arg(values, unsigned)) > 0) {
+			protobuf_number(out, field, number);
+		}
+		field = 0;
+	}
+}
+
+void protobuf_pack(struct buffer *out, const char *pattern, ...)
+{
+	va_list values;
+	va_start(values, pattern);
+	pack(out, pattern, values);
+	va_end(values);
 }
 
 /* ---- reading ---- */

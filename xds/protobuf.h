@@ -24,6 +24,12 @@ void protobuf_text(struct buffer *out, unsigned field, const char *text);
 size_t protobuf_begin(struct buffer *out, unsigned field);
 void protobuf_end(struct buffer *out, size_t begin);
 
+/*
+ * Fields by a pattern: the number of each, and what it holds: s a text; n an unsigned, which is
+ * left out when it is 0; {…} a message of such fields. "1s 2{3n}" takes a text and a number.
+ */
+void protobuf_pack(struct buffer *out, const char *pattern, ...);
+
 /* ---- reading ---- */
 
 /* One field; `data` points into the message. */

@@ -46,98 +46,11 @@ enum resource_type resource_of_url(const char *url, size_t len)
 	return type;
 }
 
-/* ---- routes and listeners ---- */
+/* ---- protocol buffers ---- */
 
 /* RouteConfiguration: one virtual host, one route that matches everything. */
-static void encode_route(struct buffer *out, const char *name)
-{
-	protobuf_text(out, 1, name);
-	size_t host = protobuf_begin(out, 2);
-	protobuf_text(out, 1, name);
-	protobuf_text(out, 2, "*");
-	size_t route = protobuf_begin(out, 3);
-	size_t match = protobuf_begin(out, 1);
-	protobuf_text(out, 1, "");
-	protobuf_end(out, match);
-	size_t action = protobuf_begin(out, 2);
-	protobuf_text(out, 1, name);
-	protobuf_end(out, action);
-	protobuf_end(out, route);
-	protobuf_end(out, host);
-}
-
-static void encode_router_filter(struct buffer *out)
-{
-	protobuf_text(out, 1, "router");
-	size_t any = protobuf_begin(out, 4);
-	protobuf_text(out, 1, ROUTER);
-	protobuf_end(out, any);
-}
-
-static void encode_connection_manager(struct buffer *out, const char *name)
-{
-	protobuf_text(out, 2, name); /* stat_prefix */
-	size_t route = protobuf_begin(out, 4);
-	encode_route(out, name);
-	protobuf_end(out, route);
-	size_t filter = protobuf_begin(out, 5);
-	encode_router_filter(out);
-	protobuf_end(out, filter);
-}
-
-static void encode_listener(struct buffer *out, const char *name)
-{
-	protobuf_text(out, 1, name);
-	size_t api_listener = protobuf_begin(out, 19);
-	size_t any = protobuf_begin(out, 1);
-	protobuf_text(out, 1, CONNECTION_MANAGER);
-	size_t manager = protobuf_begin(out, 2);
-	encode_connection_manager(out, name);
-	protobuf_end(out, manager);
-	protobuf_end(out, any);
-	protobuf_end(out, api_listener);
-}
-
-/* ---- clusters and endpoints ---- */
-
-static void encode_cluster(struct buffer *out, const char *name)
-{
-	enum { EDS = 3, V3 = 2 };
-	protobuf_text(out, 1, name);
-	protobuf_number(out, 2, EDS);
-	size_t eds = protobuf_begin(out, 3);
-	size_t source = protobuf_begin(out, 1);
-	protobuf_end(out, protobuf_begin(out, 3)); /* ads: an empty message */
-	protobuf_number(out, 6, V3);
-	protobuf_end(out, source);
-	protobuf_text(out, 2, name);
-	protobuf_end(out, eds);
-}
-
-static void encode_weight(struct buffer *out, unsigned field, unsigned weight)
-{
-	size_t wrapper = protobuf_begin(out, field);
-	protobuf_number(out, 1, weight);
-	protobuf_end(out, wrapper);
-}
-
-static void encode_endpoint(struct buffer *out, const struct assignment_endpoint *endpoint)
-{
-	size_t lb_endpoint = protobuf_begin(out, 2);
-	size_t inner = protobuf_begin(out, 1);
-	size_t address = protobuf_begin(out, 1);
-	size_t socket_address = protobuf_begin(out, 1);
-	protobuf_text(out, 2, endpoint->host);
-	protobuf_number(out, 3, endpoint->port);
-	protobuf_end(out, socket_address);
-	protobuf_end(out, address);
-	protobuf_end(out, inner);
-	if (endpoint->health != RENDER_HEALTH_UNKNOWN) {
-		protobuf_number(out, 2, endpoint->health);
-	}
-	encode_weight(out, 4, endpoint->weight);
-	protobuf_end(out, lb_endpoint);
-}
+#define ROUTE "1s 2{1s 2s 3{1{1s} 2{1s}}}"
+#define ROUTE_VALUES(name) name, name, "*", "", name
 
 static void encode_zone(struct buffer *out, const char *zone)
 {
@@ -160,12 +73,13 @@ static void encode_endpoints(
 		size_t begin = protobuf_begin(out, 2);
 		encode_zone(out, locality->zone);
 		for (size_t at = 0; at < locality->count; at++) {
-			encode_endpoint(out, &assignment->endpoints[locality->first + at]);
+			const struct assignment_endpoint *endpoint =
+				&assignment->endpoints[locality->first + at];
+			protobuf_pack(out, "2{1{1{1{2s 3n}}} 2n 4{1n}}", endpoint->host,
+				(unsigned)endpoint->port, (unsigned)endpoint->health,
+				endpoint->weight);
 		}
-		encode_weight(out, 3, locality->weight);
-		if (locality->priority > 0) {
-			protobuf_number(out, 5, locality->priority);
-		}
+		protobuf_pack(out, "3{1n} 5n", locality->weight, locality->priority);
 		protobuf_end(out, begin);
 	}
 }
@@ -173,19 +87,22 @@ static void encode_endpoints(
 void resource_encode(struct buffer *out, enum resource_type type, const char *name,
 	const struct assignment *assignment)
 {
+	enum { EDS = 3, V3 = 2 };
 	switch (type) {
-	case RESOURCE_CLUSTER:
-		encode_cluster(out, name);
+	case RESOURCE_CLUSTER: /* 3{1{3{}}}: by aggregated discovery, an empty message */
+		protobuf_pack(
+			out, "1s 2n 3{1{3{} 6n} 2s}", name, (unsigned)EDS, (unsigned)V3, name);
 		break;
 	case RESOURCE_ENDPOINTS:
 		encode_endpoints(out, name, assignment);
 		break;
-	case RESOURCE_LISTENER:
-		encode_listener(out, name);
+	case RESOURCE_LISTENER: /* an API listener: a connection manager with a route and filter */
+		protobuf_pack(out, "1s 19{1{1s 2{2s 4{" ROUTE "} 5{1s 4{1s}}}}}", name,
+			CONNECTION_MANAGER, name, ROUTE_VALUES(name), "router", ROUTER);
 		break;
 	case RESOURCE_ROUTE:
 	case RESOURCE_TYPES:
-		encode_route(out, name);
+		protobuf_pack(out, ROUTE, ROUTE_VALUES(name));
 		break;
 	}
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "lib/base/buffer.h"
-#include "xds/assignment.h"
+#include "lib/render/assignment.h"
 
 /* In the order in which a change of several has to arrive: nothing names what is not there yet. */
 enum resource_type {

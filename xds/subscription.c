@@ -256,31 +256,6 @@ static int too_many(const struct kind *kind, struct err *err)
 			  resource_word(kind->type));
 }
 
-/* State of the world: the request's names take the place of those before. */
-static int replace_names(
-	struct kind *kind, const struct discovery_request *request, bool first, struct err *err)
-{
-	bool wildcard = request->names.count == 0 && may_be_all(kind) && (first || kind->wildcard);
-	for (size_t i = 0; i < kind->count; i++) {
-		kind->entries[i]->named = false;
-	}
-	for (size_t i = 0; i < request->names.count; i++) {
-		const struct discovery_text *name = &request->names.items[i];
-		if (discovery_text_is(name, "*") && may_be_all(kind)) {
-			wildcard = true;
-			continue;
-		}
-		struct entry *entry = take_entry(kind, name->data, name->len);
-		if (!entry) {
-			return too_many(kind, err);
-		}
-		entry->named = true;
-	}
-	drop_unwanted(kind, false);
-	set_wildcard(kind, wildcard);
-	return 0;
-}
-
 static void unsubscribe(struct kind *kind, const struct discovery_request *request)
 {
 	for (size_t i = 0; i < request->dropped.count; i++) {
@@ -295,12 +270,24 @@ static void unsubscribe(struct kind *kind, const struct discovery_request *reque
 	drop_unwanted(kind, false);
 }
 
-/* Delta: the request adds names, and takes some away. */
-static int change_names(
+/*
+ * State of the world: the request's names take the place of those before. Delta: the request adds
+ * names, and takes some away.
+ */
+static int take_names(
 	struct kind *kind, const struct discovery_request *request, bool first, struct err *err)
 {
-	unsubscribe(kind, request);
-	bool wildcard = first && request->names.count == 0 && may_be_all(kind);
+	bool delta = kind->subscription->delta;
+	if (delta) {
+		unsubscribe(kind, request);
+	}
+	bool wildcard = kind->wildcard && delta;
+	if (request->names.count == 0 && may_be_all(kind)) {
+		wildcard = first || kind->wildcard;
+	}
+	for (size_t i = 0; !delta && i < kind->count; i++) {
+		kind->entries[i]->named = false;
+	}
 	for (size_t i = 0; i < request->names.count; i++) {
 		const struct discovery_text *name = &request->names.items[i];
 		if (discovery_text_is(name, "*") && may_be_all(kind)) {
@@ -312,10 +299,15 @@ static int change_names(
 			return too_many(kind, err);
 		}
 		entry->named = true;
-		entry->again = !first;
-		mark_due(entry);
+		if (delta) {
+			entry->again = !first;
+			mark_due(entry);
+		}
 	}
-	set_wildcard(kind, kind->wildcard || wildcard);
+	if (!delta) {
+		drop_unwanted(kind, false);
+	}
+	set_wildcard(kind, wildcard);
 	return 0;
 }
 
@@ -374,8 +366,7 @@ static int take_request(
 		!is_nonce_of(kind, &request->nonce)) {
 		return 0;
 	}
-	int code = subscription->delta ? change_names(kind, request, first, err)
-				       : replace_names(kind, request, first, err);
+	int code = take_names(kind, request, first, err);
 	if (code == 0 && subscription->delta && first) {
 		note_held(kind, request);
 	}

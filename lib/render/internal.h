@@ -4,6 +4,7 @@
  *   walk.c        from a picture to its items
  *   host.c        which hosts can be used
  *   render.c      the text from the items, lines, json
+ *   assignment.c  endpoints by their zones, as load balancers take them
  *   envoy.c       envoy
  *   failover.c    which of several paths are in use
  *   locality.c    zones and health, as load balancers take them
@@ -14,20 +15,18 @@
 #define LIB_RENDER_INTERNAL_H
 
 #include "lib/record/target.h"
+#include "lib/render/assignment.h"
 #include "lib/render/render.h"
 
 struct render {
 	const struct render_picture *picture;
 	const struct render_options *options;
 	struct buffer *out;
-	size_t items;                       /* printed so far */
-	unsigned nearest;                   /* the tier of the first of them */
-	unsigned heaviest;                  /* haproxy: the weight of the heaviest member */
-	struct buffer list;                 /* env: all items in one line */
-	struct render_locality *localities; /* envoy */
-	size_t locality_count;
-	struct render_endpoint *endpoints;
-	size_t endpoint_count;
+	size_t items;                 /* printed so far */
+	unsigned nearest;             /* the tier of the first of them */
+	unsigned heaviest;            /* haproxy: the weight of the heaviest member */
+	struct buffer list;           /* env: all items in one line */
+	struct assignment assignment; /* envoy */
 };
 
 struct render_writer {

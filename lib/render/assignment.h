@@ -3,18 +3,13 @@
  * that have weight and health. Pure. An endpoint without traffic (weight 0) has weight 1 and
  * drains.
  *
- * It is read from a set of the agent (docs/PROTOCOL.md, "Sets"). Only numeric addresses can be
- * sent: gRPC and Envoy refuse a whole set for one host name. So a member whose address names a host
- * has the record's yarn:ip instead, and is left out without.
- *
  * A record's zone, REGION/ZONE/SUB_ZONE, is its locality; tiers become priorities. These have no
- * gaps, no locality is empty or without a weight, and no address is in the set twice: gRPC refuses
- * the whole set otherwise.
+ * gaps, no locality is empty or without a weight, and no address is in the set twice: gRPC and
+ * Envoy refuse the whole set otherwise.
  */
-#ifndef XDS_ASSIGNMENT_H
-#define XDS_ASSIGNMENT_H
+#ifndef LIB_RENDER_ASSIGNMENT_H
+#define LIB_RENDER_ASSIGNMENT_H
 
-#include <jansson.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +20,7 @@
 struct assignment_endpoint {
 	char host[INET6_ADDRSTRLEN];
 	uint16_t port;
+	bool weighted; /* its record has a weight */
 	unsigned weight;
 	enum render_health health;
 	/* while the set is being made: an index, and the number of those that came before */
@@ -44,17 +40,30 @@ struct assignment_locality {
 struct assignment {
 	struct assignment_locality *localities; /* by priority, then by zone */
 	size_t locality_count;
-	struct assignment_endpoint *endpoints; /* by locality, then by address */
+	struct assignment_endpoint *endpoints; /* by locality, then as assignment_complete() says */
 	size_t count;
-	size_t left_out; /* addresses that cannot be sent */
+	size_t left_out; /* addresses that cannot be sent, as its maker counts them */
+	bool failed;     /* there was no memory: something is missing */
 };
 
-/* An empty set. */
+/* An empty set; all zeros are one, too. */
 void assignment_init(struct assignment *assignment);
 void assignment_finish(struct assignment *assignment);
 
-/* Reads the members of a set into an empty one. */
-void assignment_read(struct assignment *assignment, const json_t *members);
+/*
+ * The index of a locality, which is made when there is none; `most` when there are so many already.
+ */
+size_t assignment_locality(
+	struct assignment *assignment, const char *zone, unsigned tier, size_t most);
+/* Adds a copy of an endpoint, whose weight is not 0. */
+void assignment_add(
+	struct assignment *assignment, size_t locality, const struct assignment_endpoint *endpoint);
+
+/*
+ * After the last endpoint, once: of those with one address the first that takes traffic stays.
+ * `sorted`: those of a locality are by address; else they keep their order.
+ */
+void assignment_complete(struct assignment *assignment, bool sorted);
 
 /* Whether two sets would be sent as the same message. */
 bool assignment_equal(const struct assignment *a, const struct assignment *b);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "xds/assignment.h"
+#include "xds/members.h"
 
-TestSuite(assignment, .timeout = 60);
+TestSuite(members, .timeout = 60);
 
 static struct assignment set;
 static json_t *members;
@@ -39,7 +39,7 @@ static const char *text_of(void)
 {
 	static char text[2048];
 	text[0] = '\0';
-	assignment_read(&set, members);
+	members_read(&set, members);
 	for (size_t i = 0; i < set.locality_count; i++) {
 		const struct assignment_locality *locality = &set.localities[i];
 		size_t used = strlen(text);
@@ -56,14 +56,14 @@ static const char *text_of(void)
 	return text;
 }
 
-Test(assignment, without_zones_there_is_one_locality, .init = begin, .fini = end)
+Test(members, without_zones_there_is_one_locality, .init = begin, .fini = end)
 {
 	add("10.0.0.2", 80, ",\"weight\":3");
 	add("10.0.0.1", 80, "");
 	cr_assert_str_eq(text_of(), "0  4: 10.0.0.1:80*1 10.0.0.2:80*3");
 }
 
-Test(assignment, zones_of_a_tier_have_one_priority_and_priorities_have_no_gaps, .init = begin,
+Test(members, zones_of_a_tier_have_one_priority_and_priorities_have_no_gaps, .init = begin,
 	.fini = end)
 {
 	add("10.0.0.3", 80, ",\"zone\":\"eu/a/r1\"");
@@ -79,7 +79,7 @@ Test(assignment, zones_of_a_tier_have_one_priority_and_priorities_have_no_gaps, 
 }
 
 /* gRPC refuses a set with an address twice, or with a locality that is empty. */
-Test(assignment, of_equal_addresses_the_first_member_counts, .init = begin, .fini = end)
+Test(members, of_equal_addresses_the_first_member_counts, .init = begin, .fini = end)
 {
 	add("10.0.0.1", 80, ",\"weight\":7");
 	add("10.0.0.1", 80, ",\"zone\":\"eu\"");
@@ -88,7 +88,7 @@ Test(assignment, of_equal_addresses_the_first_member_counts, .init = begin, .fin
 }
 
 /* gRPC and Envoy refuse a whole set for one host name. */
-Test(assignment, a_host_name_has_the_records_address_or_is_left_out, .init = begin, .fini = end)
+Test(members, a_host_name_has_the_records_address_or_is_left_out, .init = begin, .fini = end)
 {
 	add("web1", 80, ",\"attributes\":{\"yarn:ip\":\"10.0.0.9\"}");
 	add("web2", 80, "");
@@ -100,7 +100,7 @@ Test(assignment, a_host_name_has_the_records_address_or_is_left_out, .init = beg
 	cr_assert_eq(set.left_out, 4);
 }
 
-Test(assignment, has_the_health_that_the_member_has, .init = begin, .fini = end)
+Test(members, has_the_health_that_the_member_has, .init = begin, .fini = end)
 {
 	add("10.0.0.1", 80, ",\"health\":\"draining\"");
 	add("10.0.0.2", 80, ",\"health\":\"warning\"");
@@ -115,7 +115,7 @@ Test(assignment, has_the_health_that_the_member_has, .init = begin, .fini = end)
 }
 
 /* gRPC would have nobody to call. */
-Test(assignment, where_all_are_degraded_none_is, .init = begin, .fini = end)
+Test(members, where_all_are_degraded_none_is, .init = begin, .fini = end)
 {
 	add("10.0.0.1", 80, ",\"health\":\"draining\"");
 	add("10.0.0.2", 80, ",\"health\":\"warning\"");
@@ -134,7 +134,7 @@ static struct assignment take(void)
 	return taken;
 }
 
-Test(assignment, sets_are_equal_when_they_are_sent_the_same, .init = begin, .fini = end)
+Test(members, sets_are_equal_when_they_are_sent_the_same, .init = begin, .fini = end)
 {
 	add("10.0.0.1", 80, ",\"zone\":\"eu\"");
 	add("10.0.0.2", 80, "");
