@@ -1,16 +1,15 @@
 #include "agent/check/resolve.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
+#include "lib/base/child.h"
 #include "lib/base/close_files.h"
 
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
@@ -68,17 +67,14 @@ static bool look_up_without_asking(
 	return addresses->count > 0;
 }
 
-/* Runs in the child. It must not keep the agent's descriptors, among them locks, nor outlive it. */
+/* Runs in the child, which must not keep the agent's descriptors, among them locks. */
 static _Noreturn void answer(
-	const char *host, const char *port, int pipe, struct check_addresses *addresses)
+	const char *host, const char *port, int report, struct check_addresses *addresses)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(pipe, STDIN_FILENO);
-	close_files(STDERR_FILENO + 1, INT_MAX);
+	const int kept[] = { STDERR_FILENO, report };
+	close_files_but(kept, ARRAY_LEN(kept));
 	look_up(host, port, 0, addresses);
-	/* Smaller than a pipe's buffer: one write, whole or not at all. */
-	(void)!write(STDIN_FILENO, addresses, sizeof(*addresses));
-	_exit(0);
+	child_report(report, addresses, sizeof(*addresses));
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
@@ -103,21 +99,16 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
 
 static bool start_child(struct check_resolve *resolve, const char *host, const char *port)
 {
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC)) {
-		return false;
-	}
-	pid_t child = fork();
+	int report;
+	pid_t child = child_fork_reporting(true, &report);
 	if (child == 0) {
-		answer(host, port, ends[1], resolve->addresses);
+		answer(host, port, report, resolve->addresses);
 	}
-	close(ends[1]);
 	if (child < 0) {
-		close(ends[0]);
 		return false;
 	}
 	resolve->child = child;
-	resolve->pipe = ends[0];
+	resolve->pipe = report;
 	return true;
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/array.h"
 #include "lib/base/buffer.h"
 #include "lib/base/json_read.h"
+#include "lib/base/program_find.h"
 
 #define PROGRAM "berth-xds"
 
@@ -225,20 +226,6 @@ static void on_child(struct ev_loop *loop, ev_child *child, int events)
 
 /* ---- life ---- */
 
-/* $BERTH_LIBEXECDIR, for tests; then next to the agent, which is where it is installed. */
-static char *find_program(void)
-{
-	const char *directory = secure_getenv("BERTH_LIBEXECDIR");
-	char own[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
-	char *slash = len > 0 ? memrchr(own, '/', (size_t)len) : NULL;
-	if (directory && *directory) {
-		return allocate_format("%s/" PROGRAM, directory);
-	}
-	return slash ? allocate_format("%.*s/" PROGRAM, (int)(slash - own), own)
-		     : allocate_text(PROGRAM);
-}
-
 static void add(char **argv, size_t *count, const char *option, const char *value)
 {
 	argv[(*count)++] = allocate_text(option);
@@ -250,10 +237,12 @@ static char **make_argv(const struct config *config)
 	enum { OPTIONS = 10 };
 	const struct config_xds *xds = &config->xds;
 	char number[24];
+	char program[PATH_MAX];
 	char **argv = allocate_zeroed(
 		2 * (OPTIONS + xds->serve_count + xds->failover_count), sizeof(*argv));
 	size_t count = 0;
-	argv[count++] = find_program();
+	program_find(program, sizeof(program), PROGRAM);
+	argv[count++] = allocate_text(program);
 	add(argv, &count, "--socket", config->agent.socket);
 	add(argv, &count, "--listen-fd", "0");
 	add(argv, &count, "--status-fd", "1");

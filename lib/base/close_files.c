@@ -85,3 +85,20 @@ void close_files(int first, int last)
 		close_found(first, last);
 	}
 }
+
+void close_files_but(const int *kept, size_t count)
+{
+	int from = 0;
+	for (;;) {
+		int next = INT_MAX;
+		for (size_t i = 0; i < count; i++) {
+			next = kept[i] >= from && kept[i] < next ? kept[i] : next;
+		}
+		if (next == INT_MAX) {
+			close_files(from, INT_MAX);
+			return;
+		}
+		close_files(from, next - 1);
+		from = next + 1;
+	}
+}

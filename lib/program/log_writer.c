@@ -18,6 +18,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/clock.h"
+#include "lib/base/child.h"
 #include "lib/base/close_files.h"
 
 #define NAME "berth-log"
@@ -218,20 +219,14 @@ static _Noreturn void write_lines(int end)
 
 static int start(int ends[2])
 {
-	sigset_t all, before;
 	if (fcntl(ends[1], F_SETFL, O_NONBLOCK)) {
 		return -1;
 	}
 	(void)fcntl(ends[1], F_SETPIPE_SZ, QUEUE_BYTES); /* else it has the kernel's default */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	writer = fork();
+	writer = child_fork(false);
 	if (writer == 0) {
 		write_lines(ends[0]);
 	}
-	int error = errno;
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	errno = error;
 	return writer < 0 ? -1 : 0;
 }
 

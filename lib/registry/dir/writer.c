@@ -1,17 +1,15 @@
 #include "lib/registry/dir/writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/base/array.h"
+#include "lib/base/child.h"
 #include "lib/base/close_files.h"
 
 /* The outcome of a task, as its child writes it: smaller than a pipe's buffer, so in one piece. */
@@ -23,37 +21,13 @@ struct report {
 	char path[LIMIT_PATH_BYTES + 1]; /* of a node with a number */
 };
 
-/* Clients' connections and owners' locks must end with the process, not with its child. */
-static void close_others(int one, int two, int three)
-{
-	const int kept[] = { one, two, three };
-	int from = STDERR_FILENO + 1;
-	for (;;) {
-		int next = -1;
-		for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
-			if (kept[i] >= from && (next < 0 || kept[i] < next)) {
-				next = kept[i];
-			}
-		}
-		if (next < 0) {
-			close_files(from, INT_MAX);
-			return;
-		}
-		close_files(from, next - 1);
-		from = next + 1;
-	}
-}
-
-/* In the child; every signal is blocked, so that no handler of the process runs here. */
-static _Noreturn void run(
-	struct dir_context *context, struct registry_task *task, pid_t parent, int report_fd)
+static _Noreturn void run(struct dir_context *context, struct registry_task *task, int report_fd)
 {
 	struct report report = { .err = ERR_INIT };
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent) {
-		_exit(1); /* it has died before, and the signal will not come */
-	}
-	close_others(context->store.root_fd, context->store.lock_fd, report_fd);
+	/* Clients' connections and owners' locks must end with the process, not with its child. */
+	const int kept[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, context->store.root_fd,
+		context->store.lock_fd, report_fd };
+	close_files_but(kept, ARRAY_LEN(kept));
 	context->session = (struct dir_session){ 0 };
 	dir_task_run(context, task);
 	report.err = task->ret_err;
@@ -63,33 +37,22 @@ static _Noreturn void run(
 		report.has_path = true;
 		memcpy(report.path, task->ret_data, task->ret_len);
 	}
-	(void)!write(report_fd, &report, sizeof(report));
-	_exit(0);
+	child_report(report_fd, &report, sizeof(report));
 }
 
 bool dir_writer_start(
 	struct dir_writer *writer, struct dir_context *context, struct registry_task *task)
 {
-	int ends[2];
-	sigset_t all, before;
-	pid_t parent = getpid();
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) {
-		return false;
-	}
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid_t pid = fork();
+	int report;
+	pid_t pid = child_fork_reporting(true, &report);
 	if (pid == 0) {
-		run(context, task, parent, ends[1]);
+		run(context, task, report);
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	close(ends[1]);
 	if (pid < 0) {
-		close(ends[0]);
 		return false;
 	}
 	writer->pid = pid;
-	writer->report = ends[0];
+	writer->report = report;
 	writer->task = task;
 	struct epoll_event readable = { .events = EPOLLIN };
 	(void)!epoll_ctl(writer->wake, EPOLL_CTL_ADD, writer->report, &readable);
