@@ -13,7 +13,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 READER, WRITER = "lib/shared/read.c", "agent/shared/map.c"
 PARTS = """tests/unit/agent/shared/test_map.c tests/support/one_test.c tests/support/all_tests.c
     agent/base/allocate.c agent/base/log.c lib/program/log_rate.c lib/program/log_writer.c
-    lib/shared/hash.c lib/base/buffer.c lib/base/close_files.c lib/base/err.c
+    lib/shared/hash.c lib/base/buffer.c lib/base/child.c lib/base/close_files.c lib/base/err.c
     lib/base/json_visible.c lib/base/random_bytes.c lib/base/text.c lib/base/utf8.c""".split()
 ARM_COMPILER, ARM = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
 PATIENCE = 300
