@@ -1,18 +1,15 @@
 #include "xds/share.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/list.h"
+#include "lib/base/share.h"
 #include "lib/program/memory.h"
-
-enum { KEY_BYTES = 9, HALF_OF_IPV6 = 8 };
 
 struct share {
 	struct list link;
 	struct shares *shares;
-	uint8_t key[KEY_BYTES]; /* the kind of address, and its bytes */
+	struct share_client client;
 	size_t connections;
 	size_t bytes;
 	struct follow_quota quota;
@@ -54,36 +51,15 @@ void shares_destroy(struct shares *shares)
 
 /* ---- clients ---- */
 
-static void write_key(uint8_t key[KEY_BYTES], int fd)
-{
-	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(address);
-	struct ucred peer = { .uid = (uid_t)-1 };
-	socklen_t peer_len = sizeof(peer);
-	memset(key, 0, KEY_BYTES);
-	(void)getpeername(fd, (struct sockaddr *)&address, &len);
-	key[0] = (uint8_t)address.ss_family;
-	if (address.ss_family == AF_INET) {
-		const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
-		memcpy(key + 1, &ipv4->sin_addr, sizeof(ipv4->sin_addr));
-	} else if (address.ss_family == AF_INET6) {
-		const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
-		memcpy(key + 1, &ipv6->sin6_addr, HALF_OF_IPV6);
-	} else {
-		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len);
-		memcpy(key + 1, &peer.uid, sizeof(peer.uid));
-	}
-}
-
 /* It stays without connections while names that it began are followed, or lines of it count. */
-static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
+static struct share *find(struct shares *shares, const struct share_client *client)
 {
 	struct share *found = NULL;
 	struct list *link = shares->all.next;
 	while (link != &shares->all) {
 		struct share *share = SHARE(link);
 		link = link->next;
-		if (memcmp(share->key, key, KEY_BYTES) == 0) {
+		if (share_client_same(&share->client, client)) {
 			found = share;
 		} else if (share->connections == 0 && share->quota.names == 0 &&
 			log_rate_is_new(&share->quota.lines)) {
@@ -95,14 +71,13 @@ static struct share *find(struct shares *shares, const uint8_t key[KEY_BYTES])
 
 struct share *share_join(struct shares *shares, int fd)
 {
-	uint8_t key[KEY_BYTES];
-	write_key(key, fd);
-	struct share *share = find(shares, key);
+	struct share_client client = share_client_of(fd);
+	struct share *share = find(shares, &client);
 	if (!share) {
 		share = memory_zeroed(1, sizeof(*share));
 		share->shares = shares;
 		share->quota.lines.all = &shares->lines;
-		memcpy(share->key, key, KEY_BYTES);
+		share->client = client;
 		list_append(&shares->all, &share->link);
 	}
 	if (share->connections >= shares->connections_of_one) {

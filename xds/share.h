@@ -1,7 +1,7 @@
 /*
- * The share of the program that one client may take. A client is a user of this machine on a Unix
- * socket, an address (of IPv6 the first half) on TCP; all its connections together have one share,
- * so that a thousand of them leave the others theirs. Pure: the time is passed in.
+ * The share of the program that one client may take. A client is what lib/base/share.h says;
+ * all its connections together have one share, so that a thousand of them leave the others theirs.
+ * Pure: the time is passed in.
  *
  *   connections  three quarters of all
  *   names        and the streams of the agent that it makes the world follow: three times as many

@@ -1,10 +1,9 @@
 /*
  * The share of one client in connections, watchers, searches and bytes. A client is a user (on the
- * Unix socket), a container (on its own) or an address (over TCP; of IPv6 the network), whatever
- * the number of its connections. One rule holds for all of them (lib/base/share.h).
+ * Unix socket), a container (on its own) or an address (over TCP): lib/base/share.h, as is the rule
+ * that holds for all of them.
  */
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +14,6 @@
 #include "lib/base/share.h"
 
 enum {
-	V6_NETWORK_BYTES = 8,
 	/*
 	 * A connection holds so much without being counted: the number of connections is bounded.
 	 */
@@ -25,44 +23,9 @@ enum {
 
 /* ---- clients ---- */
 
-struct key {
-	sa_family_t family; /* AF_UNSPEC: the kernel does not say */
-	unsigned char bytes[16];
-};
-
-static void read_user(int fd, struct key *key)
-{
-	struct ucred credentials;
-	socklen_t len = sizeof(credentials);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) == 0) {
-		key->family = AF_UNIX;
-		memcpy(key->bytes, &credentials.uid, sizeof(credentials.uid));
-	}
-}
-
-static void read_address(int fd, struct key *key)
-{
-	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(address);
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
-	if (getpeername(fd, (struct sockaddr *)&address, &len) < 0) {
-		return;
-	}
-	key->family = AF_INET;
-	if (address.ss_family == AF_INET) {
-		memcpy(key->bytes, &v4->sin_addr, sizeof(v4->sin_addr));
-	} else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-		memcpy(key->bytes, v6->sin6_addr.s6_addr + 12, sizeof(v4->sin_addr));
-	} else {
-		key->family = AF_INET6;
-		memcpy(key->bytes, v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
-	}
-}
-
 struct client {
 	struct list link;
-	struct key key;
+	struct share_client key;
 	size_t references; /* connections, and responses that it pays for */
 	size_t connections;
 	size_t watchers;
@@ -77,10 +40,12 @@ struct client {
 enum { IDLE_CLIENTS = 256 };
 
 /* A container is one client, whoever of it connects. */
-static void read_container(const struct listener *listener, struct key *key)
+static struct share_client container_of(const struct listener *listener)
 {
-	key->family = AF_CONTAINER;
-	memcpy(key->bytes, &listener->container, sizeof(listener->container));
+	struct share_client key = { .family = AF_CONTAINER };
+	_Static_assert(sizeof(listener->container) <= sizeof(key.bytes), "a container fits");
+	memcpy(key.bytes, &listener->container, sizeof(listener->container));
+	return key;
 }
 
 static void forget(struct client *client)
@@ -90,7 +55,7 @@ static void forget(struct client *client)
 }
 
 /* Forgets others that need not be known any more. */
-static struct client *find(struct http *http, const struct key *key)
+static struct client *find(struct http *http, const struct share_client *key)
 {
 	struct client *found = NULL;
 	struct list *next;
@@ -98,8 +63,7 @@ static struct client *find(struct http *http, const struct key *key)
 	for (struct list *at = http->clients.prev; at != &http->clients; at = next) {
 		struct client *client = LIST_ITEM(at, struct client, link);
 		next = at->prev;
-		if (client->key.family == key->family &&
-			memcmp(client->key.bytes, key->bytes, sizeof(key->bytes)) == 0) {
+		if (share_client_same(&client->key, key)) {
 			found = client;
 		} else if (client->references == 0 &&
 			(log_rate_is_new(&client->lines) || ++idle > IDLE_CLIENTS)) {
@@ -112,12 +76,8 @@ static struct client *find(struct http *http, const struct key *key)
 struct client *http_client_get(const struct listener *listener, int fd)
 {
 	struct http *http = listener->http;
-	struct key key = { .family = AF_UNSPEC };
-	if (listener->container) {
-		read_container(listener, &key);
-	} else {
-		(listener->local ? read_user : read_address)(fd, &key);
-	}
+	struct share_client key = listener->container ? container_of(listener)
+						      : share_client_of(fd);
 	struct client *client = find(http, &key);
 	if (!client) {
 		client = allocate_zeroed(1, sizeof(*client));

@@ -92,7 +92,8 @@ Test(http_share, of_connections_leaves_room_for_another_user)
 
 static struct client *client_of(bool local)
 {
-	const struct listener listener = { .http = http_stage.http, .local = local };
+	const struct listener listener = { .http = http_stage.http };
+	remote.ss_family = local ? AF_UNIX : remote.ss_family;
 	return http_client_get(&listener, -1);
 }
 
