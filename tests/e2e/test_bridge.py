@@ -203,6 +203,17 @@ class Restarts(BridgeTest):
         self.assertEqual(self.seen(), [1, 1])
         figure(self, "3 upgrades: 2 records, 0 events")
 
+    def test_an_upgrade_holds_nothing_of_containers_that_have_gone(self):
+        agent, elsewhere = self.agent_of_host, self.folder / "elsewhere"
+        elsewhere.mkdir()
+        sections = {"bridge": {"containers": elsewhere}, "container *": {"allow": "/users/**"}}
+        agent.write_config(sections)
+        agent.upgrade()
+        held = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{agent.process.pid}/fd").iterdir()}
+        lines = map(str.split, pathlib.Path("/proc/net/unix").read_text().splitlines())
+        self.assertEqual({line[7] for line in lines if f"socket:[{line[6]}]" in held and line[7:]},
+            {str(agent.socket)})
+
     def test_a_kill_shows_nobody_and_who_died_meanwhile_goes(self):
         self.agent_of_host.kill()
         self.dies.kill()
@@ -232,6 +243,11 @@ class Restarts(BridgeTest):
         for name in ("lives", "dies"):
             self.await_state(self.agent_of_host, "web-1", f"{WEB}/{name}", "registered")
         self.assertEqual(self.seen(), [1, 1])
+
+    def test_a_directory_that_others_can_write_is_refused(self):
+        self.containers.chmod(0o777)
+        self.agent_of_host.kill()
+        self.assertNotEqual(self.agent_of_host.start(wait=False).wait(), 0)
 
     def test_without_a_bridge_what_it_left_goes(self):
         self.agent_of_host.kill()

@@ -276,6 +276,7 @@ class DialectTest(LifeTest):
 
     def test_a_dialect_that_is_no_longer_configured_leaves(self):
         agent = self.start()
+        self.assertIn(b'{dialect="binder"}', agent.get("/metrics").body)
         for name in ("members", "binder"):
             del agent.sections[f"dialect {name}"]
         agent.write_config(agent.sections)
@@ -284,6 +285,7 @@ class DialectTest(LifeTest):
             lambda: set(self.nodes()) == {"/web", "/curator/My App/i1", "/spring/app/i1",
                 "/nerve/i1_#"}, "two dialects have left"
         )
+        self.assertNotIn(b'{dialect="binder"}', agent.get("/metrics").body)
 
     def named_agent(self, name, extra):
         """One more agent, whose component has this name."""

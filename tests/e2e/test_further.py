@@ -112,6 +112,7 @@ class WhatIsSeen(Further):
         metrics = agent.get("/metrics").body.decode()
         self.assertIn('berth_registry_connected{registry="east"} 1', metrics)
         self.assertIn("berth_registry_connected 1", metrics)
+        self.assertIn("registry east: connecting -> connected", agent.read_log())
 
 
 class Changes(Further):

@@ -251,11 +251,13 @@ class Reload(LifeTest):
         agent.wait_state("registered", "two")
         flag.unlink()
         agent.wait_state("withdrawn", "two")
+        self.assertIn(b'{component="two"', agent.get("/metrics").body)
         for section in ("component two", "endpoint resttwo", "check alivetwo"):
             del sections[section]
         agent.write_config(sections)
         self.hup(agent)
         self.assertEqual([item["name"] for item in agent.status()["components"]], ["one"])
+        self.assertNotIn(b'{component="two"', agent.get("/metrics").body)
         self.assertEqual(agent.stop(), 0)
 
     def test_removed_and_added_again_at_once(self):

@@ -168,6 +168,7 @@ class Files(OutputTest):
         self.assertEqual((self.stamp(), self.stamp(other)), stamps)
         self.assertEqual(ran.read_text(), "run\n")
         self.assertEqual(self.output(agent, "other")["writes"], 1)
+        self.assertIn('output="other"', agent.get("/metrics").body.decode())
         del sections["output other"], sections["output third"]
         agent.write_config(sections)
         self.assertEqual(berth("--socket", agent.socket, "reload").returncode, 0)

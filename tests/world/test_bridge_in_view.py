@@ -38,7 +38,7 @@ class InView(BridgeTest):
         owner = self.register(self.inside, path)
         self.await_state(self.agent_of_host, "web-1", path, "registered")
         registered = 'berth_bridge_registered{container="dir/web-1"}'
-        self.assertEqual(self.metric(registered), 1)
+        self.assertEqual((self.metric(registered), self.metric("berth_bridge_containers")), (1, 1))
         owner.kill()
         owner.wait()
         wait_until(lambda: len(self.entries(path)) == 2, "the history has both")
@@ -92,6 +92,7 @@ class WithoutOne(BridgeTest):
         agent = self.agent().start()
         self.assertNotIn("bridge", agent.status())
         self.assertNotIn("containers:", berth("--socket", agent.socket, "status").stdout)
+        self.assertNotIn("\nberth_bridge_containers", agent.get("/metrics").body.decode())
 
 
 if __name__ == "__main__":

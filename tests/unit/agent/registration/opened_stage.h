@@ -5,7 +5,6 @@
 #ifndef TESTS_UNIT_AGENT_REGISTRATION_OPENED_STAGE_H
 #define TESTS_UNIT_AGENT_REGISTRATION_OPENED_STAGE_H
 
-#include "agent/registration/bridge.h"
 #include "agent/registration/registry.h"
 #include "tests/unit/agent/registration/seams.h"
 #include "tests/unit/agent/wiring_stage.h"
@@ -15,12 +14,9 @@ struct opened {
 	struct agent *agent; /* in it */
 	struct registry *other;
 	int wakes;
-	char asked[1024]; /* of the agent's registry: "stat /a; delete /a; " */
-	/* questions that fail: "stat /a"; NULL: none */
-	struct {
-		const char *question;
-		int code;
-	} failing[2];
+	char asked[1024];    /* of the agent's registry: "stat /a; delete /a; " */
+	const char *failing; /* such questions fail: "stat /a"; NULL: none */
+	int failing_code;
 	const char *late; /* such a question is answered late; NULL: none */
 };
 
@@ -33,9 +29,6 @@ static inline void on_opened_reconsider(struct ev_loop *loop, ev_async *watcher,
 	stage->wakes++;
 	agent_components_update_gates(agent);
 	agent_components_go_on(agent);
-	if (agent->bridge != NEIGHBOUR) {
-		agent_bridge_proceed(agent);
-	}
 	if (agent_components_free_withdrawn(agent)) {
 		agent_registry_save_session(agent);
 	}
@@ -60,42 +53,24 @@ static inline void on_asked(void *context, const struct registry_task *task, str
 		stage->late = NULL;
 		memory_be_late(stage->agent->registry, task->path);
 	}
-	for (int i = 0; i < 2; i++) {
-		const char *failing = stage->failing[i].question;
-		if (failing && strcmp(failing, question) == 0 && stage->failing[i].code) {
-			err_set(err, stage->failing[i].code, "the test lets it fail");
-		}
+	if (stage->failing && strcmp(stage->failing, question) == 0) {
+		err_set(err, stage->failing_code, "the test lets it fail");
 	}
-}
-
-/* Was this asked since the last call? */
-static inline bool was_asked(struct opened *stage, const char *question)
-{
-	bool found = strstr(stage->asked, question) != NULL;
-	stage->asked[0] = '\0';
-	return found;
-}
-
-/* Up to the registry, whose code is returned. */
-static inline int opened_open(struct opened *stage, const json_t *left, struct err *err)
-{
-	struct agent *agent = stage->agent;
-	agent->state = (struct state_dir){ .lock_fd = -1 };
-	agent->files = file_queue_create(agent->loop);
-	cr_assert_eq(state_dir_init(&agent->state, stage->wiring.folder, -1, agent->files, err), 0,
-		"%s", err->msg);
-	agent->metrics = metrics_create();
-	agent_history_load(agent, NULL);
-	agent_drain_load(agent, NULL);
-	agent_stop_init(agent);
-	return agent_registry_open(agent, left, err);
 }
 
 static inline void opened_begin_agent(struct opened *stage, const json_t *left)
 {
 	struct agent *agent = stage->agent;
 	struct err err = ERR_INIT;
-	cr_assert_eq(opened_open(stage, left, &err), 0, "%s", err.msg);
+	agent->state = (struct state_dir){ .lock_fd = -1 };
+	agent->files = file_queue_create(agent->loop);
+	cr_assert_eq(state_dir_init(&agent->state, stage->wiring.folder, -1, agent->files, &err), 0,
+		"%s", err.msg);
+	agent->metrics = metrics_create();
+	agent_history_load(agent, NULL);
+	agent_drain_load(agent, NULL);
+	agent_stop_init(agent);
+	cr_assert_eq(agent_registry_open(agent, left, &err), 0, "%s", err.msg);
 	memory_on_task(agent->registry, on_asked, stage);
 	agent_persistent_load(agent);
 	agent_checks_create(agent, NULL);
@@ -133,8 +108,7 @@ static inline void opened_end_agent(struct opened *stage)
 	agent->drain_confirmations = 0;
 }
 
-/* Up to the configuration. */
-static inline struct opened *opened_prepare(struct opened *stage, const char *text)
+static inline struct opened *opened_begin(struct opened *stage, const char *text)
 {
 	struct agent *agent = stage->agent = &stage->wiring.agent;
 	keep_log();
@@ -149,22 +123,15 @@ static inline struct opened *opened_prepare(struct opened *stage, const char *te
 	stage->other = memory_open("registry", &(struct registry_options){ .context = NULL });
 	memory_put(stage->other, "/app", "");
 	client_add(stage->other);
-	return stage;
-}
-
-/* `resumable`: its sessions may be continued. */
-static inline struct opened *opened_begin(struct opened *stage, const char *text, bool resumable)
-{
-	seams.resumable = resumable;
-	opened_prepare(stage, text);
 	opened_begin_agent(stage, NULL);
 	return stage;
 }
 
-static inline void opened_finish(struct opened *stage)
+static inline void opened_end(struct opened *stage)
 {
 	struct agent *agent = stage->agent;
 	char command[SCRATCH_PATH + 16];
+	opened_end_agent(stage);
 	check_scheduler_destroy(agent->scheduler);
 	client_close(stage->other);
 	config_unref(agent->config);
@@ -173,30 +140,21 @@ static inline void opened_finish(struct opened *stage)
 	cr_assert_eq(system(command), 0);
 }
 
-static inline void opened_end(struct opened *stage)
-{
-	opened_end_agent(stage);
-	opened_finish(stage);
-}
-
 /* An agent with this configuration, which has just started. */
 #define OPENED(suite, name, text)                                                                  \
 	STAGED_TEST(suite, name, struct opened *, stage,                                           \
-		opened_begin(&(struct opened){ 0 }, text, true), opened_end)
+		opened_begin(&(struct opened){ 0 }, text), opened_end)
 
 static inline void run_to_records(struct opened *stage)
 {
 	RUN_UNTIL(stage->agent->loop, all_registered(&stage->wiring));
 }
 
-/* From now on these questions fail; NULL: none. */
-static inline void let_fail(
-	struct opened *stage, const char *one, int one_code, const char *other, int other_code)
+/* From now on this question fails; NULL: none. */
+static inline void let_fail(struct opened *stage, const char *question, int code)
 {
-	stage->failing[0].question = one;
-	stage->failing[0].code = one_code;
-	stage->failing[1].question = other;
-	stage->failing[1].code = other_code;
+	stage->failing = question;
+	stage->failing_code = code;
 }
 
 static inline void reconnect(struct opened *stage)

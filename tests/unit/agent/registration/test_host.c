@@ -9,11 +9,6 @@ static const struct registry_options *lookups(void)
 	return &seams.opened[1].options;
 }
 
-static enum announce_state state_of(struct opened *stage, const char *label)
-{
-	return component_state(component_of(&stage->wiring, label));
-}
-
 /* Only once both are connected has everything happened at the beginning. */
 static void run_to_both(struct opened *stage)
 {
@@ -24,23 +19,6 @@ static void run_to_both(struct opened *stage)
 	run_a_while(stage);
 	seams.told[0] = '\0';
 	stage->wakes = 0;
-}
-
-OPENED(host, the_hosts_registry_is_that_of_readers, HOST TWO)
-{
-	struct agent *agent = stage->agent;
-	run_to_both(stage);
-	cr_expect(tells(&stage->wiring, "registry", "connected"));
-	memory_set_state(agent->lookups, REGISTRY_AWAY);
-	RUN_UNTIL(agent->loop, agent->registry_was == REGISTRY_AWAY);
-	run_a_while(stage);
-	cr_expect(tells(&stage->wiring, "registry", "away"));
-	cr_expect(measures(agent->metrics, "berth_registry_connected 0"));
-	cr_expect_str_eq(agent->registry_error, "the test wants it");
-	cr_expect(strstr(seams.told, "shared away; ") != NULL);
-	cr_expect(strstr(seams.told, "cache away; ") != NULL);
-	cr_expect_not(was_told("api follows; "));
-	cr_expect_gt(stage->wakes, 0);
 }
 
 /* The host's agent reports on these records, a list of {path, state}; NULL: it says nothing. */
@@ -54,24 +32,6 @@ static void report(struct opened *stage, json_t *records_take)
 	json_decref(container);
 	run_a_while(stage);
 	cr_expect_gt(stage->wakes, 0);
-}
-
-OPENED(host, records_are_registered_when_the_host_says_so, HOST TWO)
-{
-	run_to_both(stage);
-	cr_expect_eq(state_of(stage, "a"), ANNOUNCE_WAITING);
-	cr_expect_not(all_registered(&stage->wiring));
-	report(stage,
-		json_pack("[{s:s, s:s}, {s:i}, {s:s, s:s}]", "path", "/app/a", "state",
-			"registered", "path", 5, "path", "/app/b", "state", "conflict"));
-	cr_expect_eq(state_of(stage, "a"), ANNOUNCE_REGISTERED);
-	cr_expect_eq(state_of(stage, "b"), ANNOUNCE_CONFLICT);
-	report(stage, json_pack("[{s:s, s:s}]", "path", "/app/b", "state", "registered"));
-	cr_expect_eq(state_of(stage, "a"), ANNOUNCE_WRITING, "it has not looked yet");
-	cr_expect_eq(state_of(stage, "b"), ANNOUNCE_REGISTERED);
-	report(stage, NULL);
-	cr_expect_eq(state_of(stage, "a"), ANNOUNCE_WAITING);
-	cr_expect_eq(state_of(stage, "b"), ANNOUNCE_WAITING);
 }
 
 OPENED(host, a_record_that_is_no_longer_configured_goes_when_the_host_says_so, HOST TWO)

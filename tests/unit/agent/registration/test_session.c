@@ -78,40 +78,16 @@ OPENED(session, a_path_that_is_no_longer_configured_is_saved_until_its_record_ha
 
 /* ---- continued ---- */
 
-/* The agent ends, and leaves its session; the next one has this configuration. */
-static void restart(struct opened *stage, const char *text)
+OPENED(session, a_successor_continues_it, A)
 {
 	struct agent *agent = stage->agent;
+	run_to_records(stage);
 	agent->leave_session = true;
 	opened_end_agent(stage);
-	config_unref(agent->config);
-	agent->config = load(&stage->wiring, text);
 	opened_begin_agent(stage, NULL);
-}
-
-OPENED(session, a_successor_continues_it, TWO)
-{
-	struct agent *agent = stage->agent;
-	struct answer before = { 0 };
-	struct answer after = { 0 };
-	run_to_records(stage);
-	json_t *document = saved_document(stage, "session");
-	cr_assert_eq(client_stat(stage->other, "/app/a", &before), 0);
-	cr_expect(was_logged("no session was saved, a new one is made"));
-	restart(stage, TWO);
-	cr_expect_not(was_logged("a new one is made"));
 	cr_expect(agent->session_resumed);
-	cr_expect_not_null(strstr(seams.opened[1].session, session_id(document)));
-	cr_expect_str_eq(agent->session_saved, session_id(document));
 	RUN_UNTIL(agent->loop, registry_state(agent->registry) == REGISTRY_CONNECTED);
 	cr_expect_not(timer_runs(&agent->session_save_timer), "the disk has it already");
-	run_to_records(stage);
-	cr_assert_eq(client_stat(stage->other, "/app/a", &after), 0);
-	cr_expect_eq(before.stat.node_id, after.stat.node_id, "the record was left alone");
-	cr_expect_str_eq(registry_session_name(agent->registry), session_id(document));
-	answer_clear(&before);
-	answer_clear(&after);
-	json_decref(document);
 }
 
 /* Does an agent that is given this document of its predecessor continue the session? */
@@ -219,23 +195,12 @@ static void begin_after_old(struct opened *stage)
 	(void)was_logged("");
 }
 
-OPENED(abandoned, its_node_is_removed_and_its_path_forgotten, A)
+OPENED(abandoned, a_node_of_somebody_else_stays, A)
 {
 	begin_after_old(stage);
 	json_t *paths = agent_registry_paths(stage->agent);
 	cr_expect_eq(json_array_size(paths), 2, "once each");
 	json_decref(paths);
-	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
-	cr_expect_not(other_sees(stage, "/app/old"));
-	cr_expect(was_logged("removed /app/old, which is no longer configured"));
-	run_to_records(stage);
-	cr_expect(other_sees(stage, "/app/a"));
-	saves_paths(stage, "/app/a");
-}
-
-OPENED(abandoned, a_node_of_somebody_else_stays, A)
-{
-	begin_after_old(stage);
 	memory_remove(stage->other, "/app/old");
 	memory_put(stage->other, "/app/old", "");
 	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
@@ -248,14 +213,14 @@ OPENED(abandoned, a_node_of_somebody_else_stays, A)
 static void expect_another_attempt(struct opened *stage, const char *question, int code)
 {
 	begin_after_old(stage);
-	let_fail(stage, question, code, NULL, 0);
+	let_fail(stage, question, code);
 	run_to_records(stage);
 	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, question) != NULL);
 	run_a_while(stage);
 	cr_expect(is_remembered(stage, "/app/old"));
 	cr_expect(other_sees(stage, "/app/old"));
 	cr_expect_not(was_logged("no longer configured"));
-	let_fail(stage, NULL, 0, NULL, 0);
+	let_fail(stage, NULL, 0);
 	reconnect(stage);
 	RUN_UNTIL(stage->agent->loop, !is_remembered(stage, "/app/old"));
 	cr_expect_not(other_sees(stage, "/app/old"));
@@ -274,23 +239,4 @@ OPENED(abandoned, a_look_without_the_registry_comes_again, A)
 OPENED(abandoned, a_removal_without_the_registry_comes_again, A)
 {
 	expect_another_attempt(stage, "delete /app/old", BERTH_REGISTRY_UNAVAILABLE);
-}
-
-OPENED(abandoned, one_that_is_configured_again_is_left_to_its_component, A)
-{
-	begin_after_old(stage);
-	let_fail(stage, "stat /app/old", BERTH_TIMEOUT, NULL, 0);
-	run_to_records(stage);
-	RUN_UNTIL(stage->agent->loop, strstr(stage->asked, "stat /app/old") != NULL);
-	run_a_while(stage);
-	let_fail(stage, NULL, 0, NULL, 0);
-	agent_components_reload(stage->agent, load(&stage->wiring, A COMPONENT("old")));
-	json_t *paths = agent_registry_paths(stage->agent);
-	cr_expect_eq(json_array_size(paths), 2, "once each");
-	json_decref(paths);
-	reconnect(stage);
-	run_to_records(stage);
-	cr_expect(list_empty(&stage->agent->abandoned));
-	cr_expect(other_sees(stage, "/app/old"));
-	cr_expect_not(was_asked(stage, "delete /app/old"));
 }

@@ -108,7 +108,7 @@ static inline size_t logged(const struct serving *serving, const char *text)
 	return count;
 }
 
-static inline struct config *configure(struct serving *serving, const char *text)
+static inline struct config *configure(const struct serving *serving, const char *text)
 {
 	FILE *file = fopen(in(serving, "berth.ini"), "w");
 	cr_assert_not_null(file);
@@ -125,9 +125,7 @@ static inline struct config *configure(struct serving *serving, const char *text
 	struct config *config = NULL;
 	struct config_problems problems;
 	int code = config_load(&config, in(serving, "berth.ini"), &problems);
-	if (code) {
-		config_problems_print(&problems, stdout);
-	}
+	config_problems_print(&problems, stdout);
 	config_problems_finish(&problems);
 	cr_assert_eq(code, 0);
 	return config;
@@ -171,23 +169,6 @@ static inline void base_open(struct serving *serving)
 	agent_history_load(agent, NULL);
 	agent_drain_load(agent, NULL);
 	agent_stop_init(agent);
-}
-
-static inline void base_close(struct serving *serving)
-{
-	struct agent *agent = &serving->agent;
-	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
-	timer_stop(&agent->drain_retry_timer);
-	timer_stop(&agent->phase_timer);
-	timer_stop(&agent->history_timer);
-	history_destroy(agent->history);
-	metrics_destroy(agent->metrics);
-	agent_persistent_finish(agent);
-	cr_assert(file_queue_wait(agent->files, 60000));
-	agent_bridge_forget(agent);
-	state_dir_finish(&agent->state);
-	file_queue_destroy(agent->files);
-	ev_clear_pending(agent->loop, &agent->reconsider);
 }
 
 /* In the order of an agent's start; the code of what fails. */
@@ -234,7 +215,18 @@ static inline void serve_no_more(struct serving *serving)
 	agent_names_close(agent);
 	agent_further_close(agent);
 	agent_cache_close(agent);
-	base_close(serving);
+	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
+	timer_stop(&agent->drain_retry_timer);
+	timer_stop(&agent->phase_timer);
+	timer_stop(&agent->history_timer);
+	history_destroy(agent->history);
+	metrics_destroy(agent->metrics);
+	agent_persistent_finish(agent);
+	cr_assert(file_queue_wait(agent->files, 60000));
+	agent_bridge_forget(agent);
+	state_dir_finish(&agent->state);
+	file_queue_destroy(agent->files);
+	ev_clear_pending(agent->loop, &agent->reconsider);
 }
 
 static inline void serve(struct serving *serving)
@@ -293,11 +285,11 @@ static inline struct serving *serving_begin(struct serving *serving, const char 
 	return serving;
 }
 
-/* Behind serve_no_more(). */
-static inline void serving_leave(struct serving *serving)
+static inline void serving_end(struct serving *serving)
 {
 	struct agent *agent = &serving->agent;
 	char command[SCRATCH_PATH + 16];
+	serve_no_more(serving);
 	if (serving->east) {
 		client_close(serving->east);
 	}
@@ -311,12 +303,6 @@ static inline void serving_leave(struct serving *serving)
 	snprintf(command, sizeof(command), "rm -rf %s", serving->folder);
 	cr_assert_eq(system(command), 0);
 	unlink(serving->log);
-}
-
-static inline void serving_end(struct serving *serving)
-{
-	serve_no_more(serving);
-	serving_leave(serving);
 }
 
 /* An agent with this configuration that is connected to its registry. */
@@ -392,37 +378,21 @@ static inline bool has_metric(struct serving *serving, const char *line)
 	metrics_write(serving->agent.metrics, METRICS_PROMETHEUS, &out);
 	snprintf(whole, sizeof(whole), "\n%s\n", line);
 	bool found = strstr(buffer_text(&out), whole) != NULL;
-	if (!found) {
-		size_t len = strcspn(line, "{ ");
-		for (const char *at = buffer_text(&out); (at = strstr(at, "\nberth")); at++) {
-			if (strncmp(at + 1, line, len) == 0) {
-				printf("# %.*s\n", (int)strcspn(at + 1, "\n"), at + 1);
-			}
-		}
-	}
 	buffer_finish(&out);
 	return found;
 }
 
-/* How many series there are of this name and labels, "berth_registered{component=\"a\"". */
-static inline size_t count_series(struct serving *serving, const char *begin)
+/* Is there a series of this name and labels, "berth_registered{component=\"a\""? */
+static inline bool has_series(struct serving *serving, const char *begin)
 {
 	struct buffer out;
 	char whole[256];
-	size_t count = 0;
 	buffer_init(&out, 1024 * 1024);
 	metrics_write(serving->agent.metrics, METRICS_PROMETHEUS, &out);
 	snprintf(whole, sizeof(whole), "\n%s", begin);
-	for (const char *at = buffer_text(&out); (at = strstr(at, whole)) != NULL; at++) {
-		count++;
-	}
+	bool found = strstr(buffer_text(&out), whole) != NULL;
 	buffer_finish(&out);
-	return count;
-}
-
-static inline bool has_series(struct serving *serving, const char *begin)
-{
-	return count_series(serving, begin) > 0;
+	return found;
 }
 
 /* The transitions of the subject, "waiting>current(why) …". Static. */
@@ -458,17 +428,6 @@ static inline int knock(const struct serving *serving)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	text_printf(address.sun_path, sizeof(address.sun_path), "%s", in(serving, "s"));
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(connect(fd, (void *)&address, sizeof(address)), 0);
-	return fd;
-}
-
-/* A client of the listening socket over TCP. */
-static inline int knock_at(int listen_fd)
-{
-	struct sockaddr_in address;
-	socklen_t len = sizeof(address);
-	cr_assert_eq(getsockname(listen_fd, (void *)&address, &len), 0);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(connect(fd, (void *)&address, sizeof(address)), 0);
 	return fd;
 }

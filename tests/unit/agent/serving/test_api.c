@@ -1,68 +1,6 @@
-/* The agent's front door: its sockets, what they show, and how a successor goes on with them. */
+/* The agent's front door: how a successor goes on with connections. */
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include "lib/base/array.h"
 #include "tests/unit/agent/serving/serving_stage.h"
-
-#define LOCAL "Host: localhost\r\n"
-#define PUBLISHED "[listen out]\naddress = 127.0.0.1:0\nunder = /out/**\n"
-#define ALL "[listen all]\naddress = 127.0.0.2:0\nunder = /out/**, /app/**\nscope = all\n"
-
-static const char *get_from(struct serving *serving, const char *listener, const char *target)
-{
-	int fd = http_further_fd(serving->agent.http, listener);
-	return ask_over(serving, knock_at(fd), target, LOCAL);
-}
-
-static void fill(struct serving *serving)
-{
-	put(serving, "/app", AT_HOST("10.0.0.1"));
-	put(serving, "/out", AT_HOST("10.0.0.2"));
-}
-
-/* ---- sockets ---- */
-
-SERVED(serving_api, one_that_another_agent_serves_is_left_alone, "")
-{
-	struct agent other = serving->agent;
-	struct api_hooks hooks = agent_hooks(&other);
-	struct upgrade none = { .socket_fd = -1, .listen_fd = -1 };
-	struct err err = ERR_INIT;
-	other.api = NULL;
-	other.http = NULL;
-	cr_expect_eq(agent_api_open(&other, &hooks, &none, &err), BERTH_FAILED);
-	cr_expect(has(err.msg, in(serving, "s")), "%s", err.msg);
-	agent_api_close(&other);
-	cr_expect(has(get(serving, "/v1/agent"), "HTTP/1.1 200"));
-}
-
-/* ---- further listeners ---- */
-
-SERVED(serving_api, a_reload_changes_what_it_shows, PUBLISHED ALL)
-{
-	fill(serving);
-	reload(serving, "[listen out]\naddress = 127.0.0.1:0\nunder = /app/**\nscope = all\n" ALL);
-	cr_expect(
-		has(get_from(serving, "out", "/v1/resolve/app"), "secret"), "%s", serving->answer);
-	cr_expect(has(get_from(serving, "out", "/v1/resolve/out"), "HTTP/1.1 404"));
-	cr_expect(
-		has(get_from(serving, "all", "/v1/resolve/app"), "secret"), "%s", serving->answer);
-}
-
-PREPARED(serving_api, the_sockets_of_a_predecessor_are_used_by_name, PUBLISHED ALL)
-{
-	int out = listening_socket();
-	upgrade_add_listen(&serving->received, "out", "127.0.0.1:0", out);
-	serve(serving);
-	connect_registry(serving);
-	cr_expect_eq(http_further_fd(serving->agent.http, "out"), out);
-	cr_expect_neq(http_further_fd(serving->agent.http, "all"), out);
-	cr_expect_geq(http_further_fd(serving->agent.http, "all"), 0);
-}
-
-/* ---- connections of a predecessor ---- */
 
 #define HELD                                                                                       \
 	"[component a]\npath = /a\n[endpoint e]\ncomponent = a\napi = x\nprotocol = http\n"        \

@@ -1,27 +1,8 @@
-/* The agent's cache: its options, what of it survives a restart, and the memory that is mapped. */
+/* The agent's cache: its warm paths, and what of it survives a restart. */
 
 #include "tests/unit/agent/serving/serving_stage.h"
 
 #define LOOK_UP "/v1/resolve/app"
-
-static size_t most_bytes(const struct serving *serving)
-{
-	struct cache_stats stats;
-	cache_get_stats(serving->agent.cache, &stats);
-	return stats.max_bytes;
-}
-
-/* The size of the map that a client gets; 0: it gets none. */
-static size_t map_bytes(struct serving *serving)
-{
-	int fd;
-	size_t size = 0;
-	struct err err = ERR_INIT;
-	if (shared_is_enabled(serving->agent.shared)) {
-		cr_assert_eq(shared_hand_out(serving->agent.shared, &fd, &size, &err), 0);
-	}
-	return size;
-}
 
 /* ---- options ---- */
 
@@ -42,19 +23,6 @@ SERVED(serving_cache, each_cache_has_the_warm_paths_of_its_own_registry, WARM)
 	cr_assert_eq(options.warm_count, 1);
 	cr_expect_str_eq(options.warm[0], "/net/east/b/**");
 	free(room.warm);
-}
-
-SERVED(serving_cache, a_reload_puts_limits_into_force, "[cache]\nmax_size = 1M\n")
-{
-	cr_expect_gt(map_bytes(serving), 0);
-	reload(serving, "shared = no\n[cache]\nmax_size = 3M\nwarm = /app\n");
-	cr_expect_eq(most_bytes(serving), 3 * 1024 * 1024);
-	cr_expect_not(shared_is_enabled(serving->agent.shared));
-	put(serving, "/app", AT_HOST("10.0.0.1"));
-	go_on(serving);
-	struct cache_stats stats;
-	cache_get_stats(serving->agent.cache, &stats);
-	cr_expect_gt(stats.entries, 0, "what is warm now is read");
 }
 
 /* ---- the snapshot ---- */

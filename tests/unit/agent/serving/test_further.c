@@ -38,25 +38,6 @@ static bool is_there(const struct serving *serving, const char *name)
 	return access(in(serving, name), F_OK) == 0;
 }
 
-/* ---- what it is ---- */
-
-SERVED(further, its_state_is_in_the_history_and_in_the_status, EAST)
-{
-	RUN_TO_CONNECTED("east");
-	cr_expect(strncmp(history_of(serving, "registry east"), "connecting>connected(", 21) == 0,
-		"%s", history_of(serving, "registry east"));
-	json_t *list = agent_further_json(&serving->agent);
-	const json_t *item = json_array_get(list, 0);
-	cr_expect_str_eq(json_string_value(json_object_get(item, "path")), "/net/east");
-	cr_expect_str_eq(json_string_value(json_object_get(item, "error")), "");
-	cr_expect(has(json_string_value(json_object_get(item, "url")), "/east"));
-	cr_expect_gt(json_real_value(json_object_get(item, "since")), 0);
-	json_decref(list);
-	cr_expect(has_metric(serving, "berth_registry_connected{registry=\"east\"} 1"));
-	cr_expect(has_metric(
-		serving, "berth_registry_session_expirations_total{registry=\"east\"} 0"));
-}
-
 /* ---- one that is away ---- */
 
 #define AWAY "[registry far]\nurl = zookeeper://127.0.0.1:1/r\n"
@@ -87,69 +68,23 @@ SERVED(further, a_reload_leaves_an_equal_one_alone, EAST WEST)
 	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
 }
 
-SERVED(further, one_that_is_configured_no_more_goes_with_all_it_had, EAST WEST)
+SERVED(further, the_snapshot_of_one_that_is_configured_no_more_goes, EAST WEST)
 {
-	static const char *const families[] = { "berth_registry_connected",
-		"berth_registry_session_expirations_total",
-		"berth_registry_request_duration_seconds_count", "berth_cache_entries",
-		"berth_cache_bytes", "berth_cache_stale_seconds", "berth_cache_evictions_total",
-		"berth_cache_refusals_total" };
-	char begin[128];
 	put_east(serving, "/app", AT_HOST("10.0.0.7"));
 	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	cr_assert(resolves(serving, "/net/west/app", "HTTP/1.1 404"));
 	serve_again(serving);
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	cr_assert(resolves(serving, "/net/west/app", "HTTP/1.1 404"));
 	cr_expect(is_there(serving, "state/cache-east"));
-	RUN_TO_CONNECTED("west");
-	agent_metrics_update(&serving->agent);
 	metrics_add(serving->agent.metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
-	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
-		text_printf(begin, sizeof(begin), "%s{registry=\"east\"", families[i]);
-		cr_expect(has_series(serving, begin), "%s", begin);
-	}
 	reload(serving, WEST);
-	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
-		text_printf(begin, sizeof(begin), "%s{registry=\"east\"", families[i]);
-		cr_expect_not(has_series(serving, begin), "%s", begin);
-		text_printf(begin, sizeof(begin), "%s{registry=\"west\"", families[i]);
-		cr_expect(has_series(serving, begin), "%s", begin);
-	}
 	cr_expect(has_series(serving, "berth_registry_session_expirations_total "));
-	cr_expect_eq(serving->agent.further_count, 1);
-	cr_expect_eq(serving->agent.retired_further_count, 0);
-	cr_expect(resolves(serving, "/net/east/app", "HTTP/1.1 404"), "%s", serving->answer);
-	cr_expect(has(get(serving, "/v1/list/net"), "[\"/net/west\"]"), "%s", serving->answer);
-	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
 	RUN_UNTIL(serving->agent.loop, !is_there(serving, "state/cache-east"));
 	cr_expect(is_there(serving, "state/cache-west"));
 }
 
-SERVED(further, several_may_go_together, EAST WEST)
+SERVED(further, one_with_another_url_keeps_its_snapshot, EAST)
 {
-	reload(serving, "");
-	cr_expect_eq(serving->agent.further_count, 0);
-	cr_expect_eq(logged(serving, "/net/east is no longer configured"), 1);
-	cr_expect_eq(logged(serving, "/net/west is no longer configured"), 1);
-}
-
-SERVED(further, one_with_another_url_begins_anew, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
 	serve_again(serving);
-	cr_assert(resolves(serving, "/net/east/app", "\"10.0.0.7\""));
-	agent_metrics_update(&serving->agent);
 	reload(serving, ELSEWHERE);
-	cr_expect_eq(serving->agent.further_count, 1);
-	cr_expect(has_series(serving,
-		"berth_registry_session_expirations_total{"
-		"registry=\"east\"}"));
-	RUN_TO_CONNECTED("east");
-	cr_expect(resolves(serving, "/net/east/app", "HTTP/1.1 404"), "%s", serving->answer);
-	cr_expect(has(get(serving, "/v1/list/net"), "[\"/net/east\"]"), "%s", serving->answer);
-	cr_expect_eq(logged(serving, "/net/east begins anew"), 1);
 	cr_assert(file_queue_wait(serving->agent.files, 60000));
 	cr_expect(is_there(serving, "state/cache-east"), "it has the same name");
 }
@@ -235,38 +170,13 @@ static void share(struct serving *serving, const char *path)
 			shared_entries(serving) == 1));
 }
 
-SERVED(further, its_answers_leave_the_shared_memory_with_it, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	share(serving, "/net/east/app");
-	reload(serving, "");
-	cr_expect_eq(shared_entries(serving), 0);
-}
-
-SERVED(further, and_when_its_limits_change, EAST)
+SERVED(further, its_answers_leave_the_memory_when_its_limits_change, EAST)
 {
 	put_east(serving, "/app", AT_HOST("10.0.0.7"));
 	share(serving, "/net/east/app");
 	agent_further_reload(&serving->agent);
 	cr_expect_eq(shared_entries(serving), 0);
 	agent_further_retire(&serving->agent);
-}
-
-SERVED(further, its_answers_leave_the_memory_before_its_paths_are_detached, EAST)
-{
-	put_east(serving, "/app", AT_HOST("10.0.0.7"));
-	share(serving, "/net/east/app");
-	agent_components_reload(&serving->agent, configure(serving, ""));
-	agent_further_reload(&serving->agent);
-	cr_expect_eq(shared_entries(serving), 0);
-	agent_further_retire(&serving->agent);
-}
-
-SERVED(further, an_absent_one_is_not_absent_in_the_memory_when_it_comes, "")
-{
-	share(serving, "/net/east");
-	reload(serving, EAST);
-	cr_expect_eq(shared_entries(serving), 0);
 }
 
 SERVED(further, no_answer_stays_in_the_memory_behind_them, EAST)

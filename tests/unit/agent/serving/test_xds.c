@@ -4,7 +4,6 @@
 
 #include "tests/unit/agent/serving/serving_stage.h"
 
-#define FIGURES "echo '{\"connections\":2,\"names\":3,\"refusals\":1}'; "
 #define LISTEN "[xds]\nlisten = @/x\n"
 
 static void install(const struct serving *serving, const char *script)
@@ -36,42 +35,13 @@ static pid_t child_of(const struct serving *serving)
 
 #define XDS(name, text) PREPARED(serving_xds, name, text)
 
-XDS(without_an_address_there_is_none, "")
-{
-	serve(serving);
-	json_t *json = agent_xds_json(&serving->agent);
-	cr_expect(json_is_null(json));
-	json_decref(json);
-	cr_expect_eq(serving->agent.xds_fd, -1);
-	cr_expect(has_metric(serving, "berth_xds_running 0"));
-	cr_expect(has_metric(serving, "berth_xds_restarts_total 0"));
-}
-
-XDS(the_child_gets_the_socket_and_its_figures_are_shown, "socket_mode = 0640\n" LISTEN)
+XDS(the_socket_has_the_mode_of_the_agents, "socket_mode = 0640\n" LISTEN)
 {
 	struct stat info;
-	install(serving, "readlink /proc/self/fd/0 >told; " FIGURES "exec sleep 60");
+	install(serving, "exec sleep 60");
 	serve(serving);
 	cr_assert_eq(stat(in(serving, "x"), &info), 0);
 	cr_expect_eq(info.st_mode & 0777, 0640);
-	cr_expect(has_metric(serving, "berth_xds_running 1"));
-	RUN_UNTIL(serving->agent.loop, xds_counts(serving->agent.xds).names > 0);
-	cr_expect(has(text_in(serving, "told"), "socket:"));
-	cr_expect(has_metric(serving, "berth_xds_connections 2"));
-	cr_expect(has_metric(serving, "berth_xds_names 3"));
-	cr_expect(has_metric(serving, "berth_xds_refusals 1"));
-	cr_expect(has_metric(serving, "berth_xds_restarts_total 0"));
-	json_t *json = agent_xds_json(&serving->agent);
-	cr_expect(json_is_true(json_object_get(json, "running")));
-	json_decref(json);
-	cr_expect(has(history_of(serving, "xds"), "stopped>running(pid "));
-	cr_expect_eq(logged(serving, "warn"), 0);
-	int fd = serving->agent.xds_fd;
-	agent_xds_close(&serving->agent);
-	cr_expect_not(is_open(fd));
-	cr_expect_not(is_there(serving, "x"), "it takes its socket with it");
-	cr_expect_eq(serving->agent.xds_fd, -1);
-	cr_expect_null(serving->agent.xds);
 }
 
 XDS(an_end_of_the_child_is_trouble, LISTEN)
@@ -79,9 +49,6 @@ XDS(an_end_of_the_child_is_trouble, LISTEN)
 	install(serving, "exit 3");
 	serve(serving);
 	RUN_UNTIL(serving->agent.loop, has(history_of(serving, "xds"), "restarting"));
-	cr_expect(has(history_of(serving, "xds"), "running>restarting("));
-	cr_expect(has_metric(serving, "berth_xds_running 0"));
-	cr_expect_eq(logged(serving, "xds: running -> restarting"), 1);
 	cr_expect_neq(logged(serving, "warn"), 0);
 }
 
@@ -107,21 +74,6 @@ XDS(a_socket_over_tcp_is_opened, "[xds]\nlisten = 127.0.0.1:0\n")
 
 /* ---- an upgrade ---- */
 
-XDS(a_successor_takes_the_socket_as_it_is, LISTEN)
-{
-	install(serving, "exec sleep 60");
-	int fd = listening_socket();
-	serving->received.xds_fd = fd;
-	put_in(serving, "x", "the predecessor's");
-	serve(serving);
-	cr_expect_eq(serving->agent.xds_fd, fd);
-	cr_expect_eq(serving->received.xds_fd, -1);
-	cr_expect(has(text_in(serving, "x"), "the predecessor's"), "it makes none of its own");
-	agent_xds_close(&serving->agent);
-	cr_expect_not(is_open(fd));
-	cr_expect_not(is_there(serving, "x"), "in the end it is its own");
-}
-
 XDS(a_socket_that_is_passed_on_stays, LISTEN)
 {
 	struct upgrade passed = { .xds_fd = -1 };
@@ -137,18 +89,6 @@ XDS(a_socket_that_is_passed_on_stays, LISTEN)
 	cr_expect(is_open(fd));
 	cr_expect(is_there(serving, "x"));
 	close(fd);
-}
-
-XDS(over_tcp_nothing_is_removed, "[xds]\nlisten = 127.0.0.1:1\n")
-{
-	install(serving, "exec sleep 60");
-	int fd = listening_socket();
-	serving->received.xds_fd = fd;
-	serve(serving);
-	cr_expect_not_null(serving->agent.xds);
-	cr_expect_eq(serving->agent.xds_place.inode, 0);
-	agent_xds_close(&serving->agent);
-	cr_expect_not(is_open(fd));
 }
 
 XDS(a_socket_that_is_configured_no_more_is_closed, "")
