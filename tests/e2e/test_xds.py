@@ -434,7 +434,10 @@ class Frames(XdsTest):
         # The next answer is that to another question: a refused one is not sent again.
         ask(client, 1, "other.web.joe")
         self.assertIn(b"other.web.joe", client.wait(DATA, 1))
-        self.assertEqual(self.server.read_log().count("refuses endpoints: it is not good"), 1)
+        refusals = lambda: self.server.read_log().count("refuses endpoints: it is not good")
+        # A child writes the log.
+        wait_until(refusals, "the refusal is logged")
+        self.assertEqual(refusals(), 1)
 
     def test_the_end_says_goodbye(self):
         client = self.client()
