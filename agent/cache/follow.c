@@ -168,7 +168,6 @@ struct event {
 	enum cache_event type;
 	const char *path;
 	const char *record;
-	int64_t was_true_at_ms;
 };
 
 static bool send(struct cache_observer *observer, unsigned levels_below, void *context)
@@ -177,7 +176,6 @@ static bool send(struct cache_observer *observer, unsigned levels_below, void *c
 	const struct event *event = context;
 	cache_work(observer->follow->turn, CACHE_EVENT_STEPS);
 	if (cache_observer_is_ready(observer) && observer->on_event) {
-		observer->was_true_at_ms = event->was_true_at_ms;
 		observer->on_event(observer->context, event->type, event->path, event->record);
 	}
 	return false;
@@ -221,7 +219,7 @@ static void announce(struct cache_follow *follow, struct cache_node *node, struc
 	}
 	struct buffer record;
 	buffer_init(&record, EVENT_BYTES);
-	struct event event = { CACHE_DELETED, node->path, NULL, data->was_true_at_ms };
+	struct event event = { CACHE_DELETED, node->path, NULL };
 	if (cache_entry_exists(data)) {
 		const struct registry_value *value = cache_record_of(data);
 		cache_write_line(value ? value->data : NULL, value ? value->data_len : 0, &record);
@@ -250,17 +248,6 @@ static bool hears_of_children(struct cache_observer *observer, unsigned levels_b
 	return cache_observer_is_ready(observer) && covers(observer, levels_below + 1);
 }
 
-static bool tell_of_list(struct cache_observer *observer, unsigned levels_below, void *context)
-{
-	const struct cache_entry *children = context;
-	if (observer->on_listed && hears_of_children(observer, levels_below, NULL)) {
-		cache_work(observer->follow->turn, CACHE_EVENT_STEPS);
-		observer->was_true_at_ms = children->was_true_at_ms;
-		observer->on_listed(observer->context);
-	}
-	return false;
-}
-
 static void need_entry(
 	struct cache_follow *follow, struct cache_node *node, enum cache_kind kind, bool expected)
 {
@@ -275,20 +262,15 @@ static void need_entry(
  * A record can be known before the first list of children that names it: a snapshot taken between
  * the two does not show it.
  */
-static void flush_child(
-	struct cache_follow *follow, const char *path, bool expected, int64_t was_true_at_ms)
+static void flush_child(struct cache_follow *follow, const char *path, bool expected)
 {
 	struct cache_node *child = cache_node_get(follow->table, path);
 	need_entry(follow, child, CACHE_DATA, expected);
 	struct cache_entry *data = child->entries[CACHE_DATA];
-	if (!data->value) { /* it was absent at that time */
-		data->was_true_at_ms = was_true_at_ms;
-	}
 	if (!data->in_list) {
 		data->in_list = true;
 		/* Else its own announcement is due. */
 		if (data->value && cache_entry_exists(data) && !data->changed) {
-			data->was_true_at_ms = was_true_at_ms;
 			flush_data(follow, child, data);
 		}
 	}
@@ -297,7 +279,6 @@ static void flush_child(
 static void flush_children(struct cache_follow *follow, const struct cache_node *node,
 	const struct cache_entry *children)
 {
-	each_observer(follow, node, tell_of_list, (void *)(uintptr_t)children);
 	if (cache_code(children) || !each_observer(follow, node, follows_children, NULL)) {
 		return;
 	}
@@ -308,8 +289,7 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 	bool expected = each_observer(follow, node, hears_of_children, NULL);
 	cache_work(follow->turn, cache_child_count(children));
 	for (size_t i = 0; i < cache_child_count(children); i++) {
-		flush_child(
-			follow, children->value->children[i], expected, children->was_true_at_ms);
+		flush_child(follow, children->value->children[i], expected);
 	}
 }
 
@@ -317,13 +297,11 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 static void follow_list(
 	struct cache_follow *follow, struct cache_node *node, const struct cache_entry *data)
 {
-	struct cache_entry *list = node->entries[CACHE_CHILDREN];
+	const struct cache_entry *list = node->entries[CACHE_CHILDREN];
 	if (!(list && list->value) && data->value && cache_entry_exists(data) &&
 		!cache_entry_is_leaf(data) && each_observer(follow, node, follows_children, NULL)) {
 		need_entry(follow, node, CACHE_CHILDREN,
 			each_observer(follow, node, hears_of_children, NULL));
-		list = node->entries[CACHE_CHILDREN];
-		list->was_true_at_ms = list->value ? list->was_true_at_ms : data->was_true_at_ms;
 	}
 }
 
@@ -339,7 +317,7 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 static bool send_stale(struct cache_observer *observer, unsigned levels_below, void *context)
 {
 	const struct cache_node *node = context;
-	const struct event stale = { CACHE_STALE, NULL, NULL, 0 };
+	const struct event stale = { CACHE_STALE, NULL, NULL };
 	cache_work(observer->follow->turn, 1);
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
 		(covers(observer, levels_below + 1) &&
@@ -413,7 +391,7 @@ void cache_observers_freshness(struct cache_follow *follow)
 			continue;
 		}
 		set_state(observer, heard ? CACHE_OBSERVER_LIVE : CACHE_OBSERVER_STALE);
-		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL, 0 };
+		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL };
 		send(observer, 0, &event);
 	}
 }

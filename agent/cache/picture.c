@@ -19,14 +19,11 @@ struct picture {
 
 static void note(struct picture *picture, const struct cache_entry *entry)
 {
-	if (!entry || (!entry->value && !entry->expected)) {
+	if (!entry || !entry->value) {
 		return;
 	}
-	bool known = entry->value && !entry->changed;
-	bool live = known && entry->state == CACHE_LIVE;
-	int64_t true_at_ms = live ? picture->heard_ms
-		: known           ? entry->true_at_ms
-				  : entry->was_true_at_ms;
+	bool live = entry->state == CACHE_LIVE;
+	int64_t true_at_ms = live ? picture->heard_ms : entry->true_at_ms;
 	if (entry->state == CACHE_UNCONFIRMED) {
 		registry_watch_hurry(entry->watch);
 	}
@@ -83,7 +80,6 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 		.confirmed = picture.live && heard->state == REGISTRY_CONNECTED &&
 			picture.heard_ms >= cache_not_before_ms(heard, -1, now_ms) &&
 			cache_observer_is_ready(observer),
-		.live = picture.live,
 		.age_ms = now_ms - picture.true_at_ms,
 	};
 }
