@@ -1,10 +1,10 @@
 """Berth for other machines: built with warnings as errors by Debian's cross compilers, against
 Debian's libraries for them. Unit tests, and the life of an agent with its records, its upgrade and
-its worker: i386 natively, arm64 in qemu.
+its worker: i386 natively where the kernel runs it, otherwise in qemu, as arm64.
 
 The programs are those of any build, except that they find their libraries where the tests have put
 them: with qemu's own option for a folder of libraries a program would see that folder as "/". qemu
-has no seccomp and no landlock, so arm64's worker has only the rest of its cage here.
+has no seccomp and no landlock, so a worker in it has only the rest of its cage.
 """
 
 import gzip
@@ -25,16 +25,17 @@ TESTING = 300
 QUICK = ("lib/base", "lib/record", "lib/dialect", "lib/render")
 # A million spoilt maps, and messages cut at each byte, take qemu minutes. Reader and writer of the
 # map are in tests/more/test_shared_memory.py for arm64, too.
-FOLDERS = (*QUICK, "lib/http", "lib/shared")
+SLOW = ("lib/http", "lib/shared")
 
-# The kernel runs arm64's programs with qemu, in this user namespace alone.
+# The kernel runs the programs of one machine with qemu, in this user namespace alone: a folder,
+# qemu, and of the programs the class (1 of 32 bits, 2 of 64) and the machine.
 IN_QEMU = r"""
 set -e
 mount -t binfmt_misc none "$1"
-printf '%s' ':arm64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:'\
+printf '%s' ':other:M::\x7fELF\x'"$3"'\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x'"$4"'\x00:'\
 '\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'\
 "$2:PF" >"$1/register"
-shift 2
+shift 4
 exec "$@"
 """
 
@@ -52,10 +53,10 @@ def run(*command, folder, **environment):
 
 
 class Machine:
-    """A build for another machine, and how its programs are run here."""
+    """A build for another machine; `runs` where the kernel needs no help to run its programs."""
 
-    def __init__(self, name, prefix, triplet, loader, folders=FOLDERS):
-        self.prefix, self.folders = prefix, folders
+    def __init__(self, name, prefix, triplet, loader):
+        self.prefix = prefix
         self.place = BUILD / "machines" / name
         self.root = self.place / "root"
         self.build = self.place / "build"
@@ -67,28 +68,50 @@ class Machine:
         self.build.mkdir(exist_ok=True)
         run(SOURCE / "configure", f"--host={self.prefix}", "--enable-werror", "PKG_CONFIG=false",
             f"CC={self.prefix}-gcc --sysroot={self.root}", f"LDFLAGS={links}", folder=self.build)
-        run("make", "-s", f"-j{os.cpu_count()}", "all", *self.unit_tests(), folder=self.build)
+        run("make", "-s", f"-j{os.cpu_count()}", "all", folder=self.build)
+        try:
+            subprocess.run([self.build / "berth", "--version"], capture_output=True, check=True)
+            self.runs = True
+        except OSError:
+            self.runs = False
 
-    def unit_tests(self):
-        return [str(file.relative_to(SOURCE).with_suffix("")) for folder in self.folders
+    def unit_tests(self, folders):
+        return [str(file.relative_to(SOURCE).with_suffix("")) for folder in folders
             for file in sorted((SOURCE / "tests/unit" / folder).glob("test_*.c"))]
 
 
 class Machines(AgentTest):
-    """The tests of one machine; `before` is in front of each of its commands."""
+    """The tests of one machine, whose programs qemu runs with these two bytes of ELF; `before` is in
+    front of each command."""
 
-    before = ()
     session_timeout = "60s"  # a session outlives an upgrade, however slow qemu is
+    cage = "cage: no seccomp, no landlock, .*no capabilities, memory bounded"
 
-    def run_there(self, *command, **keywords):
-        return subprocess.run([*self.before, *map(str, command)], stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=TESTING, check=False, **keywords)
+    def setUp(self):
+        super().setUp()
+        self.before = []
+        if self.machine.runs:
+            return
+        if reason := missing("programs of other machines"):
+            self.skipTest(reason)
+        script, place = self.folder / "in-qemu", self.folder / "binfmt"
+        script.write_text(IN_QEMU)
+        place.mkdir()
+        self.before = ["unshare", "--user", "--map-root-user", "--mount", "sh", script, place,
+            self.qemu, *self.elf]
+
+    def shown_as(self):
+        return self.qemu
 
     def test_unit_tests(self):
         environment = {**os.environ, "BERTH_BUILD_DIR": str(self.machine.build)}
-        for name in self.machine.unit_tests():
+        names = self.machine.unit_tests(QUICK if self.before else (*QUICK, *SLOW))
+        run("make", "-s", f"-j{os.cpu_count()}", *names, folder=self.machine.build)
+        for name in names:
             with self.subTest(program=name):
-                result = self.run_there(self.machine.build / name, env=environment)
+                result = subprocess.run([*self.before, self.machine.build / name],
+                    env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                    timeout=TESTING, check=False)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertRegex(result.stdout, r"(?m)^ok ")
 
@@ -140,41 +163,26 @@ class Machines(AgentTest):
 
 
 class I386(Machines):
-    cage = "cage: seccomp, landlock, ports of the servers, no signals, no capabilities"
+    qemu, elf = shutil.which("qemu-i386-static"), ("01", "03")
 
     @classmethod
     def setUpClass(cls):
         cls.machine = Machine("i386", "i686-linux-gnu", "i386-linux-gnu", "ld-linux.so.2")
+        if cls.machine.runs:
+            cls.cage = ("cage: seccomp, landlock, ports of the servers, no signals, "
+                "no capabilities")
 
     def shown_as(self):
-        return str(self.machine.build / "berthd")
+        return str(self.machine.build / "berthd") if self.machine.runs else self.qemu
 
 
 class Arm64(Machines):
-    cage = "cage: no seccomp, no landlock, .*no capabilities, memory bounded"
+    qemu, elf = shutil.which("qemu-aarch64-static"), ("02", "b7")
 
     @classmethod
     def setUpClass(cls):
         cls.machine = Machine("arm64", "aarch64-linux-gnu", "aarch64-linux-gnu",
-            "ld-linux-aarch64.so.1", QUICK)
-        cls.qemu = shutil.which("qemu-aarch64-static")
-
-    def setUp(self):
-        super().setUp()
-        try:
-            subprocess.run([self.machine.build / "berth", "--version"], capture_output=True,
-                check=True)
-        except OSError:
-            if reason := missing("programs of other machines"):
-                self.skipTest(reason)
-            script, place = self.folder / "in-qemu", self.folder / "binfmt"
-            script.write_text(IN_QEMU)
-            place.mkdir()
-            self.before = ["unshare", "--user", "--map-root-user", "--mount", "sh", script, place,
-                self.qemu]
-
-    def shown_as(self):
-        return self.qemu
+            "ld-linux-aarch64.so.1")
 
     def test_packages(self):
         """Debian's, by `make deb-arm64`: for that machine, with its libraries, and they run."""

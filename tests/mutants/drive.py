@@ -15,7 +15,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from runner.concerns import around
 from runner.execute import Runner
-from runner.plain import pool_of
+from runner.builds import pool_of
 from runner.processes import Processes
 from runner.programs import sanitizer_of
 from runner.times import expect_times

@@ -68,7 +68,7 @@ AROUND = [
     ("tests/sim/*", "faults/simulation"),
     ("tests/failures/*", "faults/failures"),
     ("tests/histories/*", "unit/histories faults/histories"),
-    ("tests/plain tests/runner/* quickstart", "lint/builds unit/runner"),
+    ("tests/builds tests/runner/* quickstart", "lint/builds unit/runner"),
     ("init/*", "e2e/init"),
     ("deploy/*", "e2e/deploy"),
     ("conf/* docs/* README.md CONTRIBUTING.md CHANGELOG.md",

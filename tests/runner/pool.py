@@ -11,9 +11,9 @@ import fnmatch
 import os
 import pathlib
 
+from .builds import PLAIN, SANITIZED, build_of, pool_of
 from .concerns import concerned, near
 from .make import make_failure, make_programs
-from .plain import plain_programs, pool_of
 from .programs import GROUPS, SOURCE, Program, programs_of
 from .report import show
 from .zookeeper_server import shared_server
@@ -87,26 +87,28 @@ def run_pool(processes, programs, jobs=None, load=None, later=()):
     return done
 
 
-def run_groups(runner, groups, patterns, plain=None):
-    """`plain`: the runner of a build that is made meanwhile; its programs belong to the pool. With
-    it, the programs of the first one that are compiled are made meanwhile, too: scripts that drive
-    the real programs, and wait most of the time, need not wait for them."""
+def run_groups(runner, groups, patterns, sanitized=None):
+    """`sanitized`: the runner of a build that is made meanwhile, and runs what tests/builds says.
+    With it, the programs of the first one that are compiled are made meanwhile, too: scripts that
+    drive the real programs, and wait most of the time, need not wait for them."""
     options = runner.options
-    pool = [program for group in groups if not GROUPS[group].at_a_time
-        for program in choose(group, runner.build, patterns)]
+    pool_in = lambda build: [program for group in groups if not GROUPS[group].at_a_time
+        for program in choose(group, build, patterns)]
+    pool = pool_in(runner.build)
     later = []
-    if plain:
-        compiled = [program for program in pool if program.is_compiled]
-        pool = [program for program in pool if not program.is_compiled]
-        # Those of the plain build take longest.
-        later = [lambda: make_programs(plain, plain_programs(plain.build)),
+    if sanitized:
+        theirs = [program for program in pool_in(sanitized.build) if build_of(program) != PLAIN]
+        ours = [program for program in pool if build_of(program) != SANITIZED]
+        compiled = [program for program in ours if program.is_compiled]
+        pool = [program for program in ours if not program.is_compiled]
+        later = [lambda: make_programs(sanitized, theirs),
             lambda: make_programs(runner, compiled)]
     runner.adopt(pool)
     with shared_server(runner, groups) as variables:
-        for one in filter(None, (runner, plain)):
+        for one in filter(None, (runner, sanitized)):
             one.shared = variables
         done = run_pool(runner.processes, pool, options.jobs, options.load, later)
-        for one in filter(None, (runner, plain)):
+        for one in filter(None, (runner, sanitized)):
             one.shared = {}
     for group in groups:
         if GROUPS[group].at_a_time:
