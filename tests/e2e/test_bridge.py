@@ -17,7 +17,8 @@ import threading
 import time
 import unittest
 
-from berth import PROGRAMS, Answer, UnixConnection, berth, service_record, wait_until
+from berth import (PROGRAMS, Answer, UnixConnection, berth, descriptors_of, service_record,
+    wait_until)
 from figures import figure, seconds
 from hosting import WEB, BridgeTest, serves
 from lifecycle import Shared, on_both
@@ -209,7 +210,7 @@ class Restarts(BridgeTest):
         sections = {"bridge": {"containers": elsewhere}, "container *": {"allow": "/users/**"}}
         agent.write_config(sections)
         agent.upgrade()
-        held = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{agent.process.pid}/fd").iterdir()}
+        held = descriptors_of(agent.process.pid)
         lines = map(str.split, pathlib.Path("/proc/net/unix").read_text().splitlines())
         self.assertEqual({line[7] for line in lines if f"socket:[{line[6]}]" in held and line[7:]},
             {str(agent.socket)})

@@ -1,6 +1,5 @@
 """A container's agent with `url = host:`: its records by the host's agent, look-ups from it."""
 
-import contextlib
 import http.client
 import json
 import os
@@ -11,7 +10,8 @@ import socket
 import threading
 import unittest
 
-from berth import Agent, AgentTest, UnixConnection, berth, service_record, wait_until
+from berth import (Agent, AgentTest, UnixConnection, berth, descriptors_of, service_record,
+    wait_until)
 from hosting import WEB, BridgeTest
 from lifecycle import Directory, Server, Shared, on_both
 
@@ -65,10 +65,7 @@ class Records(HostedTest):
     def test_it_needs_no_worker_and_no_network(self):
         agent = self.start()
         self.assertIsNone(agent.worker())
-        sockets = set()
-        for name in os.listdir(f"/proc/{agent.process.pid}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # it was a short one
-                sockets.add(os.readlink(f"/proc/{agent.process.pid}/fd/{name}"))
+        sockets = descriptors_of(agent.process.pid)
         for table in ("tcp", "tcp6", "udp", "udp6"):
             lines = pathlib.Path(f"/proc/{agent.process.pid}/net/{table}").read_text().splitlines()
             for line in lines[1:]:

@@ -37,6 +37,8 @@ Listener(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 ANSWER_S = 3  # so long a proxy waits for an answer here
+# In place of the recipe's 2 s: a busy machine may take that long to check and reload a proxy.
+DRAIN_DELAY = "6s"
 
 
 def options_of(text):
@@ -60,6 +62,7 @@ class Container:
             command=[sys.executable, "-c", SERVER, str(self.port)])
         sections = options_of(next(block for block in blocks("ini")
             if block.startswith("; recipe: server\n")))
+        sections["agent"]["drain_delay"] = DRAIN_DELAY
         sections["component"]["name"] = f"c{number}"
         sections["endpoint http"]["address"] = f"127.0.0.1:{self.port}"
         sections["check http"]["target"] = f"http://127.0.0.1:{self.port}/"

@@ -1,8 +1,8 @@
 """Runs the programs of all groups, of one build or of two.
 
 The groups of the pool are mixed: programs start from the longest to the shortest, as many as the
-processors can take by what each has used before, since most of them wait most of the time. The
-other groups follow one after the other.
+processors can take by what each has used before, since most of them wait most of the time; fewer
+on a machine on which those that have ended took more. The other groups follow one after the other.
 """
 
 import concurrent.futures
@@ -39,6 +39,12 @@ def choose(group, build, patterns):
     return chosen
 
 
+def slowness_of(done):
+    """How much more of the processors these programs took than was expected of them; 1 or more."""
+    expected = sum(program.load * program.expected for program in done)
+    return max(1.0, sum(program.cpu for program in done) / max(expected, 1.0))
+
+
 def has_room(running, program, jobs, load):
     if not running:
         return True
@@ -70,7 +76,7 @@ def run_pool(processes, programs, jobs=None, load=None, later=()):
         begin_next = lambda: next((threads.submit(make) for make in later), None)
         coming = begin_next()
         while waiting or running or coming:
-            room = load * (1 - LEFT_TO_MAKE) if coming else load
+            room = (load * (1 - LEFT_TO_MAKE) if coming else load) / slowness_of(done)
             while waiting and has_room(running.values(), waiting[0], jobs, room):
                 program = waiting.pop(0)
                 running[threads.submit(program.runner.run, program)] = program

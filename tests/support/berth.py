@@ -64,6 +64,15 @@ def has_ended(pid):
     return state_of(pid) == "Z"
 
 
+def descriptors_of(pid):
+    """What a process has open, but for what it closes meanwhile."""
+    found = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return found
+
+
 def log_writers(pid):
     """The processes berth-log below one."""
     try:

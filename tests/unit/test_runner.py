@@ -75,6 +75,14 @@ class Pool(unittest.TestCase):
         self.run_pool(programs, jobs=3, load=1)
         self.assertEqual(self.recorder.most, 3)
 
+    def test_a_slow_machine_gets_fewer_at_a_time(self):
+        """Those that ended took twice what was expected of them."""
+        done = [self.recorder.program(name, 10, load=0.5) for name in "ab"]
+        for program in done:
+            program.cpu = 10
+        self.assertEqual(pool.slowness_of(done), 2)
+        self.assertEqual(pool.slowness_of([]), 1)
+
     def test_a_program_of_more_than_the_load_runs_alone(self):
         programs = [self.recorder.program(name, 1, load=4) for name in "ab"]
         self.run_pool(programs, jobs=8, load=1)
