@@ -135,9 +135,13 @@ class Rest(XdsTest):
     def test_an_answer_that_is_too_long_is_refused(self):
         for number in range(40):
             self.members.put(f"m{number}", 10000 + number)
-        wait_until(lambda: sum(len(locality["lb_endpoints"])
-            for locality in self.endpoints()["resources"][0]["endpoints"]) == 42,
-            "the members are there")
+
+        def count():
+            answer = self.endpoints()
+            return isinstance(answer, dict) and sum(len(locality["lb_endpoints"])
+                for locality in answer["resources"][0]["endpoints"])
+
+        wait_until(lambda: count() == 42, "the members are there")
         status, text = self.post("endpoints", {"resource_names": [NAME] * 4000})
         self.assertEqual((status, b"fewer names" in text), (400, True))
         self.assertEqual(self.post("endpoints", {"resource_names": [NAME]})[0], 200)
