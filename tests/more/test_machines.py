@@ -32,7 +32,8 @@ SLOW = ("lib/http", "lib/shared")
 IN_QEMU = r"""
 set -e
 mount -t binfmt_misc none "$1"
-printf '%s' ':other:M::\x7fELF\x'"$3"'\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x'"$4"'\x00:'\
+printf '%s' ':other:M::\x7fELF\x'"$3"'\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00'\
+'\x02\x00\x'"$4"'\x00:'\
 '\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'\
 "$2:PF" >"$1/register"
 shift 4
@@ -81,8 +82,8 @@ class Machine:
 
 
 class Machines(AgentTest):
-    """The tests of one machine, whose programs qemu runs with these two bytes of ELF; `before` is in
-    front of each command."""
+    """The tests of one machine, whose programs qemu runs with these two bytes of ELF; `before` is
+    in front of each command."""
 
     session_timeout = "60s"  # a session outlives an upgrade, however slow qemu is
     cage = "cage: no seccomp, no landlock, .*no capabilities, memory bounded"

@@ -208,17 +208,16 @@ Test(output_hosts, there_is_a_most_of_names)
 	static char names[1 << 15];
 	char *out = names;
 	begin();
-	answer("n000 10.0.0.1");
-	answer("n255 10.0.0.2");
-	answer("n256 10.0.0.3");
-	for (int i = 0; i <= OUTPUT_HOSTS_MAX; i++) {
-		out += sprintf(out, "%sn%03d", i ? " " : "", i);
+	answer("a1 10.0.0.1");
+	answer("a2 10.0.0.2");
+	for (int i = 1; i < OUTPUT_HOSTS_MAX; i++) {
+		out += sprintf(out, "n%03d ", i);
 	}
+	sprintf(out, "a1 a2"); /* the first ones by name, however far this round comes */
 	cr_assert_not(want(names));
 	RUN_UNTIL(loop, changes == 1);
-	cr_assert_str_eq(address("n000", 0), "10.0.0.1");
-	cr_assert_str_eq(address("n255", 0), "10.0.0.2");
-	cr_assert_null(address("n256", 0));
+	cr_assert_str_eq(address("a1", 0), "10.0.0.1");
+	cr_assert_null(address("a2", 0));
 	cr_assert(want(names));
 	end();
 }
