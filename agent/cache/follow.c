@@ -248,14 +248,16 @@ static bool hears_of_children(struct cache_observer *observer, unsigned levels_b
 	return cache_observer_is_ready(observer) && covers(observer, levels_below + 1);
 }
 
-static void need_entry(
+static void load_entry(
 	struct cache_follow *follow, struct cache_node *node, enum cache_kind kind, bool expected)
 {
-	struct cache_need need = { .missing = 0 };
+	struct cache_entry *entry = cache_entry_get(follow->store, node, kind);
 	if (expected) {
-		cache_entry_expect(cache_entry_get(follow->store, node, kind));
+		cache_entry_expect(entry);
 	}
-	cache_need(follow->store, &need, node->path, kind);
+	if (entry->state != CACHE_LIVE) {
+		cache_entry_load(entry, true); /* while the registry is away: when it is back */
+	}
 }
 
 /*
@@ -265,7 +267,7 @@ static void need_entry(
 static void flush_child(struct cache_follow *follow, const char *path, bool expected)
 {
 	struct cache_node *child = cache_node_get(follow->table, path);
-	need_entry(follow, child, CACHE_DATA, expected);
+	load_entry(follow, child, CACHE_DATA, expected);
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
@@ -300,7 +302,7 @@ static void follow_list(
 	const struct cache_entry *list = node->entries[CACHE_CHILDREN];
 	if (!(list && list->value) && data->value && cache_entry_exists(data) &&
 		!cache_entry_is_leaf(data) && each_observer(follow, node, follows_children, NULL)) {
-		need_entry(follow, node, CACHE_CHILDREN,
+		load_entry(follow, node, CACHE_CHILDREN,
 			each_observer(follow, node, hears_of_children, NULL));
 	}
 }
