@@ -258,10 +258,12 @@ struct cache_observer {
 	void (*on_ready)(void *context);
 	/*
 	 * `path` and `record` (JSON on one line, "null" for a node without record) are for UPDATED;
-	 * DELETED has a path only. May be NULL.
+	 * DELETED has a path only; both set `was_true_at_ms`. May be NULL.
 	 */
 	void (*on_event)(
 		void *context, enum cache_event event, const char *path, const char *record);
+	/* The list of some children has changed: records may still have to be read. May be NULL. */
+	void (*on_listed)(void *context);
 	/*
 	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known
 	 * while the registry is away. The observer is removed. When this is NULL, it waits for the
@@ -269,6 +271,7 @@ struct cache_observer {
 	 */
 	void (*on_refused)(void *context, const struct err *err);
 	void *context;
+	int64_t was_true_at_ms; /* in on_event, on_listed: when what was before was surely so */
 	struct cache_follow *follow; /* the rest is the cache's */
 	struct cache_node *node;
 	struct list link;
@@ -296,6 +299,7 @@ struct cache_record {
 
 struct cache_picture {
 	bool confirmed; /* all of it is live, and the server was heard within confirm_ms */
+	bool live;      /* all of it is live and was read, and events have told of all of it */
 	int64_t age_ms; /* how long ago all of it was true for sure */
 };
 

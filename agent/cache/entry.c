@@ -374,6 +374,9 @@ static void on_state(
 	bool changed = !same_value(entry, value);
 	bool news = changed || entry->awaited || entry->state != CACHE_LIVE ||
 		!same_stat(&entry->value->stat, &value->stat);
+	if (changed && !entry->changed && entry->value) {
+		entry->was_true_at_ms = cache_entry_true_at_ms(entry);
+	}
 	if (changed) {
 		store->change_time_s = store->change_time_s > 0 ? store->change_time_s
 								: clock_monotonic_s();

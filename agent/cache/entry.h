@@ -49,6 +49,7 @@ struct cache_entry {
 	struct list link;
 	const struct registry_value *value; /* the registry's, or of a snapshot; NULL: not known */
 	int64_t true_at_ms; /* when it was true for sure; while LIVE ask cache_entry_true_at_ms() */
+	int64_t was_true_at_ms; /* when the state that observers know was true, while `changed` */
 	enum cache_kind kind;
 	enum cache_entry_state state;
 	enum cache_content content;

@@ -8,6 +8,7 @@
 #include "agent/cache/listing.h"
 #include "agent/cache/need.h"
 #include "lib/base/clock.h"
+#include "lib/base/path.h"
 
 enum { EVENT_BYTES = 1024 * 1024 };
 
@@ -168,6 +169,7 @@ struct event {
 	enum cache_event type;
 	const char *path;
 	const char *record;
+	int64_t was_true_at_ms;
 };
 
 static bool send(struct cache_observer *observer, unsigned levels_below, void *context)
@@ -176,6 +178,7 @@ static bool send(struct cache_observer *observer, unsigned levels_below, void *c
 	const struct event *event = context;
 	cache_work(observer->follow->turn, CACHE_EVENT_STEPS);
 	if (cache_observer_is_ready(observer) && observer->on_event) {
+		observer->was_true_at_ms = event->was_true_at_ms;
 		observer->on_event(observer->context, event->type, event->path, event->record);
 	}
 	return false;
@@ -219,7 +222,7 @@ static void announce(struct cache_follow *follow, struct cache_node *node, struc
 	}
 	struct buffer record;
 	buffer_init(&record, EVENT_BYTES);
-	struct event event = { CACHE_DELETED, node->path, NULL };
+	struct event event = { CACHE_DELETED, node->path, NULL, data->was_true_at_ms };
 	if (cache_entry_exists(data)) {
 		const struct registry_value *value = cache_record_of(data);
 		cache_write_line(value ? value->data : NULL, value ? value->data_len : 0, &record);
@@ -230,10 +233,25 @@ static void announce(struct cache_follow *follow, struct cache_node *node, struc
 	buffer_finish(&record);
 }
 
+/* When the path was surely absent, by the list that did not name it; 0: nobody knows. */
+static int64_t absent_at_ms(const struct cache_follow *follow, const struct cache_node *node)
+{
+	const struct cache_node *parent = cache_node_find(
+		follow->table, node->path, path_parent_len(node->path));
+	const struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
+	if (!list || !list->value) {
+		return 0;
+	}
+	return list->changed ? list->was_true_at_ms : cache_entry_true_at_ms(list);
+}
+
 static void flush_data(
 	struct cache_follow *follow, struct cache_node *node, struct cache_entry *data)
 {
 	bool existed = data->existed;
+	if (data->was_true_at_ms == 0) { /* it comes before the list that names it */
+		data->was_true_at_ms = absent_at_ms(follow, node);
+	}
 	data->existed = cache_entry_exists(data);
 	data->in_list = data->existed && (data->in_list || cache_is_listed(follow->table, node));
 	if (data->existed || existed) {
@@ -246,6 +264,17 @@ static bool hears_of_children(struct cache_observer *observer, unsigned levels_b
 {
 	(void)context;
 	return cache_observer_is_ready(observer) && covers(observer, levels_below + 1);
+}
+
+static bool tell_of_list(struct cache_observer *observer, unsigned levels_below, void *context)
+{
+	const struct cache_entry *children = context;
+	if (observer->on_listed && hears_of_children(observer, levels_below, NULL)) {
+		cache_work(observer->follow->turn, CACHE_EVENT_STEPS);
+		observer->was_true_at_ms = children->was_true_at_ms;
+		observer->on_listed(observer->context);
+	}
+	return false;
 }
 
 static void load_entry(
@@ -264,15 +293,20 @@ static void load_entry(
  * A record can be known before the first list of children that names it: a snapshot taken between
  * the two does not show it.
  */
-static void flush_child(struct cache_follow *follow, const char *path, bool expected)
+static void flush_child(
+	struct cache_follow *follow, const char *path, bool expected, int64_t was_true_at_ms)
 {
 	struct cache_node *child = cache_node_get(follow->table, path);
 	load_entry(follow, child, CACHE_DATA, expected);
 	struct cache_entry *data = child->entries[CACHE_DATA];
+	if (!data->existed) { /* it was absent at that time, as far as observers know */
+		data->was_true_at_ms = was_true_at_ms;
+	}
 	if (!data->in_list) {
 		data->in_list = true;
 		/* Else its own announcement is due. */
 		if (data->value && cache_entry_exists(data) && !data->changed) {
+			data->was_true_at_ms = was_true_at_ms;
 			flush_data(follow, child, data);
 		}
 	}
@@ -291,7 +325,8 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 	bool expected = each_observer(follow, node, hears_of_children, NULL);
 	cache_work(follow->turn, cache_child_count(children));
 	for (size_t i = 0; i < cache_child_count(children); i++) {
-		flush_child(follow, children->value->children[i], expected);
+		flush_child(
+			follow, children->value->children[i], expected, children->was_true_at_ms);
 	}
 }
 
@@ -299,11 +334,13 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 static void follow_list(
 	struct cache_follow *follow, struct cache_node *node, const struct cache_entry *data)
 {
-	const struct cache_entry *list = node->entries[CACHE_CHILDREN];
+	struct cache_entry *list = node->entries[CACHE_CHILDREN];
 	if (!(list && list->value) && data->value && cache_entry_exists(data) &&
 		!cache_entry_is_leaf(data) && each_observer(follow, node, follows_children, NULL)) {
 		load_entry(follow, node, CACHE_CHILDREN,
 			each_observer(follow, node, hears_of_children, NULL));
+		list = node->entries[CACHE_CHILDREN];
+		list->was_true_at_ms = list->value ? list->was_true_at_ms : data->was_true_at_ms;
 	}
 }
 
@@ -319,7 +356,7 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 static bool send_stale(struct cache_observer *observer, unsigned levels_below, void *context)
 {
 	const struct cache_node *node = context;
-	const struct event stale = { CACHE_STALE, NULL, NULL };
+	const struct event stale = { CACHE_STALE, NULL, NULL, 0 };
 	cache_work(observer->follow->turn, 1);
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
 		(covers(observer, levels_below + 1) &&
@@ -348,6 +385,7 @@ void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
 	if (children && children->changed) {
 		children->changed = false;
 		flush_children(follow, node, children);
+		each_observer(follow, node, tell_of_list, children);
 	}
 	if (follow->store->unconfirmed > 0 && follow->heard->state == REGISTRY_CONNECTED) {
 		each_observer(follow, node, send_stale, node);
@@ -393,7 +431,7 @@ void cache_observers_freshness(struct cache_follow *follow)
 			continue;
 		}
 		set_state(observer, heard ? CACHE_OBSERVER_LIVE : CACHE_OBSERVER_STALE);
-		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL };
+		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL, 0 };
 		send(observer, 0, &event);
 	}
 }

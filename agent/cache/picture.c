@@ -19,11 +19,14 @@ struct picture {
 
 static void note(struct picture *picture, const struct cache_entry *entry)
 {
-	if (!entry || !entry->value) {
+	if (!entry || (!entry->value && !entry->expected)) {
 		return;
 	}
-	bool live = entry->state == CACHE_LIVE;
-	int64_t true_at_ms = live ? picture->heard_ms : entry->true_at_ms;
+	bool known = entry->value && !entry->changed;
+	bool live = known && entry->state == CACHE_LIVE;
+	int64_t true_at_ms = live ? picture->heard_ms
+		: known           ? entry->true_at_ms
+				  : entry->was_true_at_ms;
 	if (entry->state == CACHE_UNCONFIRMED) {
 		registry_watch_hurry(entry->watch);
 	}
@@ -80,6 +83,7 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 		.confirmed = picture.live && heard->state == REGISTRY_CONNECTED &&
 			picture.heard_ms >= cache_not_before_ms(heard, -1, now_ms) &&
 			cache_observer_is_ready(observer),
+		.live = picture.live,
 		.age_ms = now_ms - picture.true_at_ms,
 	};
 }

@@ -16,9 +16,10 @@ enum { AGAIN_MS = 1000, READ_AT_ONCE = 512 };
 
 /* ---- places ---- */
 
-static void on_due(void *context)
+static void on_change(void *context, int64_t was_true_at_ms)
 {
 	struct set_followed *followed = context;
+	set_keep_age(followed, was_true_at_ms);
 	due_add(&followed->sets->due, &followed->due);
 }
 
@@ -41,7 +42,7 @@ static struct set_place *need_place(
 	struct set_place *place = find_place(followed, path, scope);
 	if (!place) {
 		place = set_place_create(
-			cache_at(followed->sets->cache, path), path, scope, on_due, followed);
+			cache_at(followed->sets->cache, path), path, scope, on_change, followed);
 		list_append(&followed->places, &place->link);
 		timer_start(&followed->sets->more, 0);
 	}
@@ -73,6 +74,7 @@ struct evaluation {
 	bool more;     /* records are still to be read */
 	bool replaces; /* the set before */
 	bool silent;   /* a path is live, and its server has not confirmed it */
+	bool awaits;   /* a path is live, and something of it is still to come */
 	/* of the path that is being read: */
 	unsigned rank;
 	bool live;
@@ -114,7 +116,12 @@ static enum names_known know_place(struct evaluation *evaluation, struct set_pla
 	if (place->state == SET_PLACE_LOADING) {
 		return NAMES_NODE_PENDING;
 	}
-	evaluation->live = evaluation->live && set_place_is_live(place);
+	if (place->seen != followed->round) {
+		place->seen = followed->round;
+		set_place_see(place, evaluation->now_ms);
+	}
+	evaluation->live = evaluation->live && place->whole;
+	evaluation->awaits = evaluation->awaits || (!place->whole && set_place_is_live(place));
 	if (!set_place_read(place, &followed->question->reader, &evaluation->may_read)) {
 		evaluation->more = true;
 		return NAMES_NODE_PENDING;
@@ -374,6 +381,9 @@ static bool take(struct evaluation *evaluation, size_t used)
 	struct set_followed *followed = evaluation->followed;
 	const struct set_count before = followed->counted;
 	cut(evaluation, (unsigned)used);
+	if (used < before.used) { /* the set rests on places that go */
+		set_keep_age(followed, INT64_MAX - 1);
+	}
 	if (!evaluation->more) {
 		set_drop_places(followed, false);
 	}
@@ -396,12 +406,12 @@ static bool take(struct evaluation *evaluation, size_t used)
 }
 
 /* When something is due although nothing changes. */
-static void schedule(struct set_followed *followed, bool silent, int64_t now_ms)
+static void schedule(struct set_followed *followed, bool again, int64_t now_ms)
 {
 	int64_t due_ms = failover_due_ms(
 		&followed->failover, followed->question->key.hold_ms, now_ms);
 	/* The silence may end before the cache's next turn, which then has nothing to tell. */
-	if (silent && (due_ms < 0 || due_ms > AGAIN_MS)) {
+	if (again && (due_ms < 0 || due_ms > AGAIN_MS)) {
 		due_ms = AGAIN_MS;
 	}
 	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
@@ -447,8 +457,9 @@ void set_evaluate(struct set_followed *followed)
 	bool news = (used > 0 && take(&evaluation, used)) || refused != followed->refused;
 	if (evaluation.replaces) {
 		followed->true_at_ms = 0;
-	} else if (followed->true_at_ms == 0) {
-		followed->true_at_ms = now_ms - set_age_ms(followed, now_ms);
+	}
+	if (evaluation.awaits) {
+		set_keep_age(followed, INT64_MAX - 1);
 	}
 	cut(&evaluation, 0);
 	free(evaluation.members);
@@ -456,7 +467,7 @@ void set_evaluate(struct set_followed *followed)
 	news = news || stale != followed->stale || followed->answered;
 	followed->stale = stale;
 	followed->answered = false;
-	schedule(followed, evaluation.silent, now_ms);
+	schedule(followed, evaluation.silent || evaluation.awaits, now_ms);
 	if (evaluation.more) {
 		due_put_off(&followed->sets->due, &followed->due);
 		timer_start(&followed->sets->more, 0);

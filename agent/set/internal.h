@@ -57,7 +57,7 @@ struct set_followed {
 	struct set *set; /* NULL: not known */
 	struct set_count counted;
 	unsigned revision;
-	int64_t true_at_ms; /* 0: the set is what the places say; or when it was for sure */
+	int64_t true_at_ms; /* 0: the set is what the places say; or when it was so for sure */
 	bool stale;
 	bool lasts; /* nothing but a change of the nearest path can make another one */
 	const struct set_place *refused; /* the nearest path is not known because of it */
@@ -84,5 +84,9 @@ enum cache_verdict set_confirm(struct set_followed *followed, unsigned from, uns
 /* Is a place of the first ranks in doubt? */
 bool set_is_stale(const struct set_followed *followed, unsigned ranks, bool loading_too);
 int64_t set_age_ms(const struct set_followed *followed, int64_t now_ms);
+/* The set does not show a change, before which its places were true then: it keeps this age. */
+void set_keep_age(struct set_followed *followed, int64_t was_true_at_ms);
+/* It does not show a change, for longer than a confirmed one may. */
+bool set_is_outgrown(const struct set_followed *followed, int64_t now_ms);
 
 #endif

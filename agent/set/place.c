@@ -105,7 +105,7 @@ static void on_ready(void *context)
 	drop_all(place);
 	place->state = SET_PLACE_KNOWN;
 	(void)cache_read_picture(&place->observer, clock_monotonic_ms(), visit, place);
-	place->on_change(place->context);
+	place->on_change(place->context, INT64_MAX);
 }
 
 static void on_event(void *context, enum cache_event event, const char *path, const char *record)
@@ -117,7 +117,14 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	} else if (event == CACHE_DELETED) {
 		drop(place, path);
 	}
-	place->on_change(place->context);
+	bool same = event == CACHE_STALE || event == CACHE_FRESH;
+	place->on_change(place->context, same ? INT64_MAX : place->observer.was_true_at_ms);
+}
+
+static void on_listed(void *context)
+{
+	struct set_place *place = context;
+	place->on_change(place->context, place->observer.was_true_at_ms);
 }
 
 static void on_refused(void *context, const struct err *err)
@@ -126,7 +133,7 @@ static void on_refused(void *context, const struct err *err)
 	cache_reserve(place->cache, place->bytes, 0); /* it may be about to end */
 	place->state = SET_PLACE_REFUSED;
 	place->err = *err;
-	place->on_change(place->context);
+	place->on_change(place->context, place->true_at_ms);
 }
 
 static void observe(struct set_place *place)
@@ -135,13 +142,14 @@ static void observe(struct set_place *place)
 	place->observer = (struct cache_observer){ .scope = place->scope,
 		.on_ready = on_ready,
 		.on_event = on_event,
+		.on_listed = on_listed,
 		.on_refused = on_refused,
 		.context = place };
 	cache_observe(place->cache, place->path, &place->observer);
 }
 
 struct set_place *set_place_create(struct cache *cache, const char *path, enum cache_scope scope,
-	void (*on_change)(void *context), void *context)
+	void (*on_change)(void *context, int64_t was_true_at_ms), void *context)
 {
 	struct set_place *place = allocate_zeroed(1, sizeof(*place));
 	place->cache = cache;
@@ -172,6 +180,9 @@ void set_place_free(struct set_place *place)
 
 void set_place_renew(struct set_place *place, struct cache *cache)
 {
+	if (place->state == SET_PLACE_KNOWN) {
+		place->on_change(place->context, place->true_at_ms);
+	}
 	drop_all(place);
 	unobserve(place);
 	place->cache = cache;
@@ -211,6 +222,21 @@ char *const *set_place_children(const struct set_place *place, size_t *ret_count
 	size_t own = is_at(place, 0, place->path);
 	*ret_count = place->count - own;
 	return place->paths + own;
+}
+
+static void count(void *context, const struct cache_record *record)
+{
+	(void)record;
+	++*(size_t *)context;
+}
+
+void set_place_see(struct set_place *place, int64_t now_ms)
+{
+	size_t visited = 0;
+	struct cache_picture picture = cache_read_picture(
+		&place->observer, now_ms, count, &visited);
+	place->whole = picture.live && visited == place->count && set_place_is_live(place);
+	place->true_at_ms = now_ms - picture.age_ms;
 }
 
 bool set_place_is_live(const struct set_place *place)

@@ -18,6 +18,9 @@ struct set_place {
 	struct list link; /* its user's */
 	unsigned round;   /* likewise */
 	unsigned rank;    /* likewise */
+	unsigned seen;    /* the round of set_place_see() */
+	bool whole;       /* as it was seen then: nothing was in doubt, and nothing still to come */
+	int64_t true_at_ms; /* … and all of it was true for sure at that time */
 	enum cache_scope scope;
 	char *path;
 	struct cache *cache; /* of the path */
@@ -29,7 +32,7 @@ struct set_place {
 	size_t count;
 	size_t unread;
 	size_t bytes; /* that the cache counts for it */
-	void (*on_change)(void *context);
+	void (*on_change)(void *context, int64_t was_true_at_ms);
 	void *context;
 };
 
@@ -38,9 +41,12 @@ struct set_node {
 	bool unread;
 };
 
-/* on_change: its state has changed, or nodes have. It comes as those of observers do. */
+/*
+ * on_change: its state or nodes have changed, and what it had before was true at the given time;
+ * INT64_MAX: it still is what it was, as far as is known. It comes as those of observers do.
+ */
 struct set_place *set_place_create(struct cache *cache, const char *path, enum cache_scope scope,
-	void (*on_change)(void *context), void *context);
+	void (*on_change)(void *context, int64_t was_true_at_ms), void *context);
 void set_place_free(struct set_place *place);
 /* Observes it again, in this cache: LOADING. */
 void set_place_renew(struct set_place *place, struct cache *cache);
@@ -53,5 +59,7 @@ const struct set_node *set_place_find(const struct set_place *place, const char 
 char *const *set_place_children(const struct set_place *place, size_t *ret_count);
 /* Nothing of it is in doubt. */
 bool set_place_is_live(const struct set_place *place);
+/* Looks how true a KNOWN one is: `whole`, `true_at_ms`. */
+void set_place_see(struct set_place *place, int64_t now_ms);
 
 #endif

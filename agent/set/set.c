@@ -27,15 +27,17 @@ struct set_view set_look(struct set_user *user, enum set_look how)
 	}
 	bool nearest = how == SET_CONFIRMED_NEAREST;
 	unsigned ranks = nearest ? 1 : followed->counted.used;
-	enum cache_verdict verdict = set_is_stale(followed, ranks, nearest) ? CACHE_UNAVAILABLE
+	bool stale = set_is_stale(followed, ranks, nearest) ||
+		(how == SET_CONFIRMED && set_is_outgrown(followed, now_ms));
+	enum cache_verdict verdict = stale ? CACHE_UNAVAILABLE
 		: how == SET_AS_KNOWN
 		? CACHE_READY
 		: set_confirm(followed, 0, ranks, user->heard_since_ms, now_ms);
 	view.state = verdict == CACHE_UNAVAILABLE ? SET_STALE : SET_READY;
 	view.confirming = verdict == CACHE_WAITING;
 	view.age_ms = view.state == SET_STALE ? set_age_ms(followed, now_ms) : 0;
-	view.lasts = followed->lasts && view.state == SET_READY && !view.confirming &&
-		list_empty(&followed->due) && !timer_runs(&followed->timer) &&
+	view.lasts = followed->lasts && !followed->true_at_ms && view.state == SET_READY &&
+		!view.confirming && list_empty(&followed->due) && !timer_runs(&followed->timer) &&
 		cache_is_settled(view.cache);
 	return view;
 }

@@ -21,6 +21,10 @@
  *     for `hold_ms` (lib/render/failover.h). If it takes too long it counts as unconfirmed.
  *   - An empty set waits for a path that is not confirmed: the members may be there.
  *   - Members are in the order of tiers, then of paths, then of a record's addresses.
+ *   - The age of a set is how long ago all that it rests on, present or absent, was surely so; from
+ *     the first change that it does not show, it stays at the moment before that change, until a
+ *     confirmed set replaces it. With such a change it is confirmed no longer than the cache's
+ *     bound allows.
  *   - A set is followed for a while when nobody asks for it any more.
  *
  * Loop thread only.

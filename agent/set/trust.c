@@ -1,6 +1,8 @@
 /* Confirmation and age of the places of a question. */
 #include "agent/set/internal.h"
 
+#include "lib/base/clock.h"
+
 static void on_confirmed(void *context, struct cache_answer *answer, const struct err *err)
 {
 	struct set_followed *followed = context;
@@ -59,23 +61,34 @@ bool set_is_stale(const struct set_followed *followed, unsigned ranks, bool load
 	return !live;
 }
 
-static void visit_nothing(void *context, const struct cache_record *record)
-{
-	(void)context;
-	(void)record;
-}
-
 int64_t set_age_ms(const struct set_followed *followed, int64_t now_ms)
 {
-	/* A set that stays as it was grows older than its places. */
-	int64_t age_ms = followed->true_at_ms ? now_ms - followed->true_at_ms : 0;
+	int64_t true_at_ms = followed->true_at_ms ? followed->true_at_ms : now_ms;
 	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
-		const struct set_place *place = LIST_ITEM(at, struct set_place, link);
-		if (place->state == SET_PLACE_KNOWN && place->rank < followed->counted.used) {
-			struct cache_picture picture = cache_read_picture(
-				&place->observer, now_ms, visit_nothing, NULL);
-			age_ms = picture.age_ms > age_ms ? picture.age_ms : age_ms;
+		struct set_place *place = LIST_ITEM(at, struct set_place, link);
+		if (!followed->true_at_ms && place->state == SET_PLACE_KNOWN &&
+			place->rank < followed->counted.used) {
+			set_place_see(place, now_ms);
+			true_at_ms = place->true_at_ms < true_at_ms ? place->true_at_ms
+								    : true_at_ms;
 		}
 	}
-	return age_ms;
+	return now_ms - true_at_ms;
+}
+
+void set_keep_age(struct set_followed *followed, int64_t was_true_at_ms)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	if (was_true_at_ms == INT64_MAX || followed->true_at_ms || !followed->set) {
+		return;
+	}
+	int64_t true_at_ms = now_ms - set_age_ms(followed, now_ms);
+	true_at_ms = was_true_at_ms < true_at_ms ? was_true_at_ms : true_at_ms;
+	followed->true_at_ms = true_at_ms > 0 ? true_at_ms : 1; /* 0 says something else */
+}
+
+bool set_is_outgrown(const struct set_followed *followed, int64_t now_ms)
+{
+	const struct cache *cache = cache_at(followed->sets->cache, followed->question->where);
+	return followed->true_at_ms && now_ms - followed->true_at_ms > cache_confirm_ms(cache);
 }

@@ -47,11 +47,12 @@ void addresses_check_each(const struct world *world, int agent, const char *what
 		snprintf(address, sizeof(address), "10.0.0.%d", i + 1);
 		bool has = strstr(text, address) != NULL;
 		int64_t true_ms = world_last_held_ms(world, path, address, has);
-		if (true_ms < (has ? has_not_before_ms : lacks_not_before_ms)) {
-			sim_fail("the %s of agent %d %s %s, which was last true %lld ms ago: %s",
+		int64_t not_before_ms = has ? has_not_before_ms : lacks_not_before_ms;
+		if (true_ms < not_before_ms) {
+			sim_fail("the %s of agent %d %s %s, last true %lld ms ago, not %lld: %s",
 				what, agent, has ? "has" : "lacks", address,
 				true_ms == INT64_MIN ? -1LL : (long long)(sim_now_ms() - true_ms),
-				text);
+				(long long)(sim_now_ms() - not_before_ms), text);
 		}
 	}
 }

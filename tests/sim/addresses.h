@@ -9,6 +9,8 @@
 
 /* The name that means all components. */
 #define ADDRESSES_NAME "prod.web.joe.berth"
+/* The directory of their records. */
+#define ADDRESSES_PATH "/users/joe/web/prod/components"
 
 /*
  * Records that are there all the time, and that nobody asks for but by one of their names, by

@@ -322,22 +322,16 @@ static void check_name(struct answers *answers, const struct answer *answer)
 	}
 }
 
-/* ---- all kinds ---- */
-
-/* Answers about no state of the registry. */
-static void check_failure(const struct answers *answers, enum answer_kind kind, const char *path,
-	int status, const char *body)
+/* A set without members, or of what is not there, lacks all addresses. */
+static void check_set(struct answers *answers, const struct answer *answer)
 {
-	bool no_memory = status == 500 && strstr(body, "no memory");
-	counts[FAILED]++;
-	if (status != 503 && status != 504 && !no_memory) {
-		sim_fail("agent %d: %s answers %d: %s", answers->agent, path, status, body);
-	} else if (!no_memory &&
-		known_has(&answers->known, answers->world, kind, index_of(path), path)) {
-		sim_fail("agent %d: %s is known, and answers %d: %s", answers->agent, path, status,
-			body);
+	if (answer->status == 200 || is_missing(answer)) {
+		addresses_check(answers->world, answers->agent, answer->kind, answer->body,
+			sim_now_ms() - answer->age_ms);
 	}
 }
+
+/* ---- all kinds ---- */
 
 /*
  * The bound counts from when the look-up came. A HIT waits for no read: so it also holds when the
@@ -378,6 +372,9 @@ static const struct {
 	[ANSWER_RECORDS] = { "records", "records", check_records },
 	[ANSWER_STATUS] = { "status", "agent", NULL },
 	[ANSWER_NAME] = { "name", "names/" ADDRESSES_NAME "?type=A", check_name },
+	[ANSWER_SET_OF_NAME] = { "set of the name", "set/" ADDRESSES_NAME, check_set },
+	[ANSWER_SET_OF_PATH] = { "set", "set" ADDRESSES_PATH "?failover=/far&hold=1s", check_set },
+	[ANSWER_NEAR] = { "near addresses", "endpoints" ADDRESSES_PATH "?near=a", check_set },
 };
 
 const char *answers_target(enum answer_kind kind, const char *path)
@@ -399,6 +396,22 @@ void answers_check_found(struct answers *answers, const struct answers_found *fo
 		.orders = { found->order, found->readings } };
 	counts[FOUND]++;
 	kinds[found->kind].check(answers, &answer);
+}
+
+/* Answers about no state of the registry. */
+static void check_failure(const struct answers *answers, enum answer_kind kind, const char *path,
+	int status, const char *body)
+{
+	bool no_memory = status == 500 && strstr(body, "no memory");
+	counts[FAILED]++;
+	if (status != 503 && status != 504 && !no_memory) {
+		sim_fail("agent %d: the %s of %s answers %d: %s", answers->agent, kinds[kind].name,
+			path ? path : ADDRESSES_NAME, status, body);
+	} else if (!no_memory && path &&
+		known_has(&answers->known, answers->world, kind, index_of(path), path)) {
+		sim_fail("agent %d: %s is known, and answers %d: %s", answers->agent, path, status,
+			body);
+	}
 }
 
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,

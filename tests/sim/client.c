@@ -154,15 +154,17 @@ static bool may_ask(const struct client *client)
 }
 
 /*
- * Of 69 look-ups 16 are for all records of a directory, one is for the status, and four are for a
- * name.
+ * Of 75 look-ups 16 are for all records of a directory, one is for the status, four are for a name,
+ * and six for sets.
  */
 static void ask_some(struct client *client)
 {
 	struct sim_random *random = &client->random;
 	for (uint64_t more = 1 + sim_below(random, 3); more > 0 && may_ask(client); more--) {
-		uint64_t draw = sim_below(random, 69);
-		if (draw >= 64) {
+		uint64_t draw = sim_below(random, 75);
+		if (draw >= 69) {
+			ask(client, NULL, ANSWER_SET_OF_NAME + draw % 3);
+		} else if (draw >= 64) {
 			ask(client, NULL, draw == 64 ? ANSWER_STATUS : ANSWER_NAME);
 		} else if (draw < 16) {
 			ask(client, answers_directories[draw % ANSWER_DIRECTORIES], ANSWER_RECORDS);

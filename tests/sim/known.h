@@ -9,7 +9,17 @@
 #include "tests/sim/order.h"
 #include "tests/sim/world.h"
 
-enum answer_kind { ANSWER_RECORD, ANSWER_LIST, ANSWER_RECORDS, ANSWER_STATUS, ANSWER_NAME };
+enum answer_kind {
+	ANSWER_RECORD,
+	ANSWER_LIST,
+	ANSWER_RECORDS,
+	ANSWER_STATUS,
+	ANSWER_NAME,
+	/* the set of the name, and that of the path below which all components are: two forms */
+	ANSWER_SET_OF_NAME,
+	ANSWER_SET_OF_PATH,
+	ANSWER_NEAR
+};
 
 struct known {
 	int64_t there_ms[ANSWER_STATUS][ORDER_PATHS]; /* the node was there; 0: it was not */

@@ -205,6 +205,12 @@ static enum announce_action decide_down""",
         "	} else {\n		(void)drop;",
     ),
     Bug(
+        "a set that does not show a change is as young as what changed",
+        "agent/set/evaluate.c",
+        "	set_keep_age(followed, was_true_at_ms);\n",
+        "	(void)was_true_at_ms;\n",
+    ),
+    Bug(
         "a writer of sets leaves out a member by a rule of its own",
         "agent/set/picture.c",
         "{ { from, members, set->count }, members };",
