@@ -13,13 +13,13 @@
 #define SETS 256 /* of answers that are kept: the hash of a name says which one is its set */
 #define WAYS 4   /* answers of a set */
 
-/* An answer that is used again while the cache, or the set, is as it was. */
+/* An answer that is used again. */
 struct kept {
-	char *name;          /* NULL: none */
-	struct set *set;     /* that it comes from, or NULL and */
-	struct cache *cache; /* … this */
+	char *name;      /* NULL: none */
+	struct set *set; /* that it comes from: for as long as it is the set; or NULL */
+	/* and, if it is good as long as nothing changes in the cache: its number then, else 0 */
 	uint64_t generation;
-	bool searched;
+	bool lasts; /* see struct names_view */
 	struct names_answer answer;
 };
 
@@ -29,147 +29,28 @@ struct kept_set {
 	unsigned next;
 };
 
-/* Where one path is not enough: the sets, and the further paths. */
-struct further {
-	struct sets *sets;
-	char **roots;
-	size_t count;
-	int64_t hold_ms;
-};
-
 struct names_lookups {
-	struct set_askings askings;
+	struct sets *sets;
 	struct cache *cache;
 	const char *domain;
 	struct names_index *index;
+	struct due due;
 	struct list waits;
-	/* the last evaluation that the cache of answers does not keep */
+	/* the last one that is not kept */
 	struct names_answer answer;
 	struct kept_set kept[SETS];
-	struct further further;
+	/* Where one path is not enough. */
+	char **further;
+	size_t further_count;
+	int64_t hold_ms;
 };
 
-/* One evaluation, as the context of the source. */
-struct evaluation {
-	struct names_lookups *lookups;
-	struct set_asking *asking; /* NULL: nothing is read */
-	struct cache *cache; /* of the paths that the name may mean: all are of one registry */
-	int64_t now_ms;
-	bool stale;
-	bool searched; /* among all records that are known */
-	int64_t age_ms;
-	struct record **records; /* decoded for this evaluation */
-	size_t record_count;
-	const struct registry_value **lists;
-	size_t list_count;
-};
-
-/* Questions that wait for no read wait for the index. */
 static void on_index_ready(void *context)
 {
 	struct names_lookups *lookups = context;
 	for (struct list *link = lookups->waits.next; link != &lookups->waits; link = link->next) {
-		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
-		if (!set_asking_reads(&wait->asking)) {
-			set_asking_wake(&wait->asking);
-		}
+		due_add(&lookups->due, &LIST_ITEM(link, struct names_wait, link)->due);
 	}
-}
-
-/* ---- the source ---- */
-
-/* Asks the cache; NULL and *ret_known set when there is no answer. */
-static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
-	enum cache_answer_kind kind, enum names_known *ret_known)
-{
-	struct cache *cache = cache_at(evaluation->lookups->cache, path);
-	struct cache_query query = {
-		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = evaluation->now_ms
-	};
-	struct cache_answer *answer;
-	struct err err = ERR_INIT;
-	evaluation->cache = cache;
-	enum cache_verdict verdict = set_asking_read(
-		evaluation->asking, cache, &query, &answer, &err);
-	*ret_known = verdict == CACHE_WAITING ? NAMES_NODE_PENDING : NAMES_NODE_UNKNOWN;
-	return verdict == CACHE_READY ? answer : NULL;
-}
-
-static void note_age(struct evaluation *evaluation, const struct cache_answer *answer)
-{
-	const struct cache *cache = evaluation->cache;
-	int64_t age_ms = cache_answer_age_ms(cache, answer, evaluation->now_ms);
-	evaluation->age_ms = age_ms > evaluation->age_ms ? age_ms : evaluation->age_ms;
-	evaluation->stale = evaluation->stale ||
-		!cache_answer_confirmed(cache, answer, -1, evaluation->now_ms);
-}
-
-/* The meaning of an answer without content for its node. */
-static enum names_known known_by_error(const struct err *err)
-{
-	switch (err->code) {
-	case BERTH_PATH_NOT_FOUND:
-		return NAMES_NODE_ABSENT;
-	case BERTH_NO_RECORD:
-	case BERTH_INVALID_RECORD:
-		return NAMES_NODE_THERE;
-	default:
-		return NAMES_NODE_UNKNOWN;
-	}
-}
-
-static enum names_known get_node(void *context, const char *path, const void **ret_record)
-{
-	struct evaluation *evaluation = context;
-	enum names_known known;
-	struct record *record = NULL;
-	struct cache_answer *answer = ask(evaluation, path, CACHE_RESOLVE, &known);
-	if (!answer) {
-		return known;
-	}
-	note_age(evaluation, answer);
-	if (answer->err) {
-		return known_by_error(answer->err);
-	}
-	if (allocated_code(record_decode(&record, answer->body, answer->len, NULL)) == 0) {
-		evaluation->records = allocate_grow(evaluation->records, evaluation->record_count,
-			sizeof(*evaluation->records));
-		evaluation->records[evaluation->record_count++] = record;
-	}
-	*ret_record = record;
-	return NAMES_NODE_THERE;
-}
-
-static enum names_known get_children(
-	void *context, const char *path, char *const **ret_paths, size_t *ret_count)
-{
-	struct evaluation *evaluation = context;
-	enum names_known known;
-	struct cache_answer *answer = ask(evaluation, path, CACHE_LIST, &known);
-	if (!answer) {
-		return known;
-	}
-	note_age(evaluation, answer);
-	if (answer->err) {
-		return known_by_error(answer->err);
-	}
-	const struct registry_value *list = registry_value_hold(answer->value);
-	evaluation->lists = allocate_grow(
-		evaluation->lists, evaluation->list_count, sizeof(*evaluation->lists));
-	evaluation->lists[evaluation->list_count++] = list;
-	*ret_paths = list->children;
-	*ret_count = list->stat.children;
-	return NAMES_NODE_THERE;
-}
-
-static enum names_known each_known(
-	void *context, uint64_t key, names_visit *visit, void *visit_context)
-{
-	struct evaluation *evaluation = context;
-	evaluation->searched = true;
-	return names_index_find(evaluation->lookups->index, key, visit, visit_context)
-		? NAMES_NODE_THERE
-		: NAMES_NODE_PENDING;
 }
 
 /* ---- answers used again ---- */
@@ -190,11 +71,11 @@ static struct kept *find_in(struct kept_set *set, const char *name)
 }
 
 /* A kept answer that is as good as a new one, or NULL. */
-static const struct kept *find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms)
+static const struct kept *find_kept(struct names_lookups *lookups, const char *name)
 {
 	const struct kept *kept = find_in(set_of(lookups, name), name);
-	bool is_good = kept && !kept->set && kept->generation == cache_generation(kept->cache) &&
-		cache_confirm(kept->cache, now_ms, NULL) == CACHE_READY;
+	bool is_good = kept && kept->generation == cache_generation(lookups->cache) &&
+		cache_confirm(lookups->cache, clock_monotonic_ms(), NULL) == CACHE_READY;
 	return is_good ? kept : NULL;
 }
 
@@ -204,13 +85,6 @@ static void drop_kept(struct kept *kept)
 	set_release(kept->set);
 	free(kept->name);
 	*kept = (struct kept){ .name = NULL };
-}
-
-static void drop_all_kept(struct names_lookups *lookups)
-{
-	for (size_t i = 0; i < SETS * WAYS; i++) {
-		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);
-	}
 }
 
 /* Moves the answer of the last evaluation into the table: its place. */
@@ -225,51 +99,30 @@ static struct kept *keep(struct names_lookups *lookups, const char *name)
 	return kept;
 }
 
-/* ---- evaluation ---- */
-
-static void finish(struct evaluation *evaluation)
-{
-	for (size_t i = 0; i < evaluation->record_count; i++) {
-		record_free(evaluation->records[i]);
-	}
-	for (size_t i = 0; i < evaluation->list_count; i++) {
-		registry_value_release(evaluation->lists[i]);
-	}
-	free(evaluation->records);
-	free(evaluation->lists);
-}
-
 static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
 static const struct names_answer outside = { .status = NAMES_OUTSIDE };
 
 /* ---- by a set ---- */
 
-/* Is the name the domain's, and of none of the records that only the index finds? */
-static bool is_of_set(const struct names_lookups *lookups, const char *name)
-{
-	struct names_labels labels;
-	uint64_t key;
-	return names_split(&labels, name) && names_take_domain(&labels, lookups->domain) &&
-		labels.count > 0 &&
-		(labels.count > 1 || !names_container_key(&key, labels.labels[0]));
-}
-
 /* The answer that was made from the set is used again for as long as it is the set. */
-static const struct names_answer *write_set(
-	struct names_lookups *lookups, const struct names_question *question, struct set *set)
+static const struct names_answer *write_set(struct names_lookups *lookups,
+	const struct names_question *question, const struct set_view *view)
 {
 	struct kept *kept = find_in(set_of(lookups, question->name), question->name);
-	if (!question->attributes && kept && kept->set == set) {
-		return &kept->answer;
+	if (question->attributes || !kept || kept->set != view->set) {
+		names_answer_finish(&lookups->answer);
+		names_write_set(&lookups->answer, view->set, lookups->domain);
 	}
-	names_answer_finish(&lookups->answer);
-	names_write_set(&lookups->answer, set, lookups->domain);
 	if (question->attributes) {
 		return &lookups->answer;
 	}
-	kept = keep(lookups, question->name);
-	set_hold(set);
-	kept->set = set;
+	if (!kept || kept->set != view->set) {
+		kept = keep(lookups, question->name);
+		set_hold(view->set);
+		kept->set = view->set;
+	}
+	kept->generation = view->lasts ? cache_generation(lookups->cache) : 0;
+	kept->lasts = view->lasts && !*view->set->question->name.base;
 	return &kept->answer;
 }
 
@@ -280,75 +133,82 @@ static void on_nothing(void *context)
 
 /* False when something has to be read first. */
 static bool evaluate_set(struct names_lookups *lookups, const struct names_question *question,
-	struct names_view *ret_view, struct set_user *user)
+	struct names_view *ret_view, struct names_wait *wait)
 {
-	const struct further *further = &lookups->further;
 	struct set_user passing = { .on_news = on_nothing };
+	struct set_user *user = wait ? &wait->user : &passing;
 	struct err err = ERR_INIT;
-	user = user ? user : &passing;
+	*ret_view = (struct names_view){ .answer = &unknown };
 	if (!user->followed) {
 		const struct set_key key = { .kind = SET_OF_NAME,
 			.what = question->name,
 			.filter = { .attributes = question->attributes },
-			.further = further->roots,
-			.further_count = further->count,
-			.hold_ms = further->hold_ms };
-		set_follow(further->sets, user, &key);
+			.further = lookups->further,
+			.further_count = lookups->further_count,
+			.hold_ms = lookups->hold_ms };
+		if (wait) {
+			set_follow(lookups->sets, user, &key);
+		} else if (!set_follow_known(lookups->sets, user, &key)) {
+			return false;
+		}
 	}
 	const struct set_view view = set_look(user, SET_CONFIRMED);
 	bool known = view.set && !view.confirming;
-	*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
 	if (known) {
-		*ret_view = (struct names_view){ write_set(lookups, question, view.set),
+		*ret_view = (struct names_view){ write_set(lookups, question, &view),
 			view.state == SET_STALE, view.age_ms,
 			view.lasts && !*view.set->question->name.base && !question->attributes };
 	}
-	bool refused = view.state == SET_REFUSED ||
-		(!known && user != &passing && !set_wait(user, &err));
+	bool refused = view.state == SET_REFUSED || (!known && wait && !set_wait(user, &err));
 	set_leave(&passing);
 	return known || refused;
 }
 
-/* ---- by the cache ---- */
+/* ---- by the index ---- */
 
-static bool evaluate_here(struct names_lookups *lookups, const char *name,
-	struct names_view *ret_view, struct set_asking *asking)
+static enum names_known no_node(void *context, const char *path, const void **ret_record)
 {
-	struct err err = ERR_INIT;
-	const struct kept *kept = find_kept(lookups, name, clock_monotonic_ms());
-	if (kept) {
-		*ret_view = (struct names_view){ &kept->answer, false, 0,
-			!kept->searched && kept->cache == lookups->cache };
-		return true;
-	}
-	struct evaluation evaluation = { .lookups = lookups,
-		.asking = asking,
-		.cache = lookups->cache,
-		.now_ms = clock_monotonic_ms() };
-	const struct names_source source = { &evaluation, get_node, get_children, each_known,
-		NULL };
-	names_answer_finish(&lookups->answer);
-	names_evaluate(&lookups->answer, name, lookups->domain, &source);
-	names_scale_weights(&lookups->answer);
-	finish(&evaluation);
-	enum names_status status = lookups->answer.status;
-	if (status == NAMES_PENDING && asking && !set_asking_wait(asking, evaluation.cache, &err)) {
-		*ret_view = (struct names_view){ .answer = &unknown, .stale = true };
-		return true;
-	}
-	if (status == NAMES_PENDING) {
+	(void)context;
+	(void)path;
+	(void)ret_record;
+	return NAMES_NODE_ABSENT;
+}
+
+static enum names_known no_children(
+	void *context, const char *path, char *const **ret_paths, size_t *ret_count)
+{
+	(void)context;
+	(void)path;
+	(void)ret_paths;
+	(void)ret_count;
+	return NAMES_NODE_ABSENT;
+}
+
+static enum names_known each_known(
+	void *context, uint64_t key, names_visit *visit, void *visit_context)
+{
+	const struct names_lookups *lookups = context;
+	return names_index_find(lookups->index, key, visit, visit_context) ? NAMES_NODE_THERE
+									   : NAMES_NODE_PENDING;
+}
+
+/* Reverse questions, and containers: what the records that are known say, wherever they are. */
+static bool evaluate_known(struct names_lookups *lookups, const char *name, struct names_view *view)
+{
+	const struct names_source source = { lookups, no_node, no_children, each_known, NULL };
+	struct names_answer answer;
+	names_evaluate(&answer, name, lookups->domain, &source);
+	names_scale_weights(&answer);
+	if (answer.status == NAMES_PENDING) {
 		return false;
 	}
-	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms,
-		false };
-	if ((status == NAMES_FOUND || status == NAMES_ABSENT) && !evaluation.stale &&
-		lookups->answer.pointer_count == 0) {
-		struct kept *made = keep(lookups, name);
-		made->cache = evaluation.cache;
-		made->generation = cache_generation(made->cache);
-		made->searched = evaluation.searched;
-		ret_view->answer = &made->answer;
-		ret_view->lasts = !evaluation.searched && evaluation.cache == lookups->cache;
+	if (answer.status == NAMES_FOUND || view->answer->status != NAMES_ABSENT) {
+		names_answer_finish(&lookups->answer);
+		lookups->answer = answer;
+		view->answer = &lookups->answer;
+		view->lasts = answer.apex;
+	} else {
+		names_answer_finish(&answer);
 	}
 	return true;
 }
@@ -357,47 +217,61 @@ static bool evaluate_here(struct names_lookups *lookups, const char *name,
 static bool evaluate(struct names_lookups *lookups, const struct names_question *question,
 	struct names_view *ret_view, struct names_wait *wait)
 {
-	bool more = lookups->further.count > 0 || question->attributes;
-	if (more && is_of_set(lookups, question->name)) {
-		return evaluate_set(lookups, question, ret_view, wait ? &wait->user : NULL);
-	}
-	if (question->attributes) { /* nothing here has any */
-		*ret_view = (struct names_view){ .answer = &outside };
+	struct names_labels labels;
+	const struct kept *kept = question->attributes ? NULL : find_kept(lookups, question->name);
+	if (kept) {
+		*ret_view = (struct names_view){ &kept->answer, false, 0, kept->lasts };
 		return true;
 	}
-	return evaluate_here(lookups, question->name, ret_view, wait ? &wait->asking : NULL);
+	*ret_view = (struct names_view){ .answer = &outside };
+	bool has_set = names_split(&labels, question->name) &&
+		names_take_domain(&labels, lookups->domain) && labels.count > 0;
+	if (has_set && !evaluate_set(lookups, question, ret_view, wait)) {
+		return false;
+	}
+	bool is_known = question->attributes ||
+		(has_set && ret_view->answer->status != NAMES_ABSENT);
+	return is_known || evaluate_known(lookups, question->name, ret_view);
 }
 
 /* ---- lookups under way ---- */
 
 static void end_wait(struct names_wait *wait)
 {
-	set_asking_end(&wait->asking);
 	set_leave(&wait->user);
+	timer_stop(&wait->patience);
+	list_remove(&wait->due);
 	list_remove(&wait->link);
 	wait->lookups = NULL;
 }
 
-static void on_again(void *context)
+static void answer(struct names_wait *wait, const struct names_view *view)
 {
-	struct names_wait *wait = context;
+	end_wait(wait);
+	wait->on_answer(wait->context, view);
+}
+
+static void run(struct list *item)
+{
+	struct names_wait *wait = LIST_ITEM(item, struct names_wait, due);
 	struct names_view view;
 	const struct names_question question = { wait->name,
 		*wait->attributes ? wait->attributes : NULL };
-	if (!evaluate(wait->lookups, &question, &view, wait)) {
-		if (!wait->asking.late) {
-			return;
-		}
-		view = (struct names_view){ .answer = &unknown };
+	if (evaluate(wait->lookups, &question, &view, wait)) {
+		answer(wait, &view);
 	}
-	end_wait(wait);
-	wait->on_answer(wait->context, &view);
 }
 
+static void on_patience(void *context)
+{
+	answer(context, &(struct names_view){ .answer = &unknown });
+}
+
+/* It is evaluated later: whoever notices is in the middle of his own work. */
 static void on_news(void *context)
 {
 	struct names_wait *wait = context;
-	set_asking_wake(&wait->asking);
+	due_add(&wait->lookups->due, &wait->due);
 }
 
 bool names_ask(struct names_lookups *lookups, const struct names_question *question,
@@ -413,18 +287,19 @@ bool names_ask(struct names_lookups *lookups, const struct names_question *quest
 	const struct names_question asked = { lower, question->attributes };
 	if (wait) {
 		list_init(&wait->link);
+		list_init(&wait->due);
 		wait->lookups = lookups;
 		wait->user = (struct set_user){ .on_news = on_news, .context = wait };
 		strcpy(wait->name, lower);
 		strcpy(wait->attributes, asked.attributes ? asked.attributes : "");
-		set_asking_init(
-			&wait->asking, &lookups->askings, NAMES_PATIENCE_MS, on_again, wait);
+		timer_init(&wait->patience, lookups->due.loop, "look-up", on_patience, wait);
 	}
 	bool ready = evaluate(lookups, &asked, ret_view, wait);
 	if (wait && ready) {
 		end_wait(wait);
 	} else if (wait) {
 		list_append(&lookups->waits, &wait->link);
+		timer_start(&wait->patience, NAMES_PATIENCE_MS);
 	}
 	return ready;
 }
@@ -437,10 +312,11 @@ void names_cancel(struct names_wait *wait)
 }
 
 struct names_lookups *names_lookups_create(
-	struct ev_loop *loop, struct cache *cache, const char *domain)
+	struct ev_loop *loop, struct cache *cache, struct sets *sets, const char *domain)
 {
 	struct names_lookups *lookups = allocate_zeroed(1, sizeof(*lookups));
-	set_askings_init(&lookups->askings, loop);
+	due_init(&lookups->due, loop, run);
+	lookups->sets = sets;
 	lookups->cache = cache;
 	lookups->domain = domain;
 	lookups->index = names_index_create(loop, cache, on_index_ready, lookups);
@@ -450,33 +326,29 @@ struct names_lookups *names_lookups_create(
 
 static void drop_further(struct names_lookups *lookups)
 {
-	struct further *further = &lookups->further;
-	for (size_t i = 0; i < further->count; i++) {
-		free(further->roots[i]);
+	for (size_t i = 0; i < lookups->further_count; i++) {
+		free(lookups->further[i]);
 	}
-	free(further->roots);
+	free(lookups->further);
 }
 
-void names_lookups_use_sets(struct names_lookups *lookups, struct sets *sets, char *const *roots,
-	size_t count, int64_t hold_ms)
+void names_lookups_set_further(
+	struct names_lookups *lookups, char *const *paths, size_t count, int64_t hold_ms)
 {
 	drop_further(lookups);
-	lookups->further = (struct further){ sets, allocate_zeroed(count, sizeof(*roots)), count,
-		hold_ms };
+	lookups->further = allocate_zeroed(count, sizeof(*paths));
+	lookups->further_count = count;
+	lookups->hold_ms = hold_ms;
 	for (size_t i = 0; i < count; i++) {
-		lookups->further.roots[i] = allocate_text(roots[i]);
+		lookups->further[i] = allocate_text(paths[i]);
 	}
 }
 
-void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache)
+void names_lookups_forget(struct names_lookups *lookups)
 {
-	for (struct list *link = lookups->waits.next; link != &lookups->waits; link = link->next) {
-		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
-		if (wait->asking.cache == cache) {
-			set_asking_leave(&wait->asking);
-		}
+	for (size_t i = 0; i < SETS * WAYS; i++) {
+		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);
 	}
-	drop_all_kept(lookups);
 }
 
 void names_lookups_destroy(struct names_lookups *lookups)
@@ -484,11 +356,11 @@ void names_lookups_destroy(struct names_lookups *lookups)
 	if (!lookups) {
 		return;
 	}
-	set_askings_finish(&lookups->askings);
+	due_finish(&lookups->due);
 	names_index_destroy(lookups->index);
 	names_answer_finish(&lookups->answer);
 	drop_further(lookups);
-	drop_all_kept(lookups);
+	names_lookups_forget(lookups);
 	free(lookups);
 }
 

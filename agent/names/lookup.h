@@ -1,20 +1,20 @@
 /*
  * Names answered from the cache: the names module's source, with ages, waiting and reuse.
  *
- * A lookup evaluates its name against the cache. The cache first reads all missing nodes at once,
- * and the lookup evaluates the name again; that takes a few rounds at most. Where there are further
- * paths, or attributes count, the answer is written from a set (agent/set/set.h). A lookup that has
- * no answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until the
- * cache, or the set, changes. Loop thread only.
+ * A name is written from its set (agent/set/set.h), and so waits, ages and fails over as that
+ * does; reverse questions, and names of containers, are for the index. A lookup that has no answer
+ * after NAMES_PATIENCE_MS ends with UNKNOWN. An answer is used again until the cache, or the set,
+ * changes. Loop thread only.
  */
 #ifndef AGENT_NAMES_LOOKUP_H
 #define AGENT_NAMES_LOOKUP_H
 
 #include <stdbool.h>
 
+#include "agent/base/due.h"
+#include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "agent/names/names.h"
-#include "agent/set/asking.h"
 #include "agent/set/set.h"
 #include "lib/base/list.h"
 #include "lib/record/select.h"
@@ -47,7 +47,8 @@ struct names_wait {
 	void *context;
 	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
 	struct list link;
-	struct set_asking asking;
+	struct list due;
+	struct timer patience;
 	struct set_user user;
 	char name[NAMES_NAME_BYTES];
 	char attributes[SELECT_BYTES];
@@ -55,20 +56,14 @@ struct names_wait {
 
 /* The domain is borrowed. */
 struct names_lookups *names_lookups_create(
-	struct ev_loop *loop, struct cache *cache, const char *domain);
+	struct ev_loop *loop, struct cache *cache, struct sets *sets, const char *domain);
 /* No lookup may be under way. Accepts NULL. */
 void names_lookups_destroy(struct names_lookups *lookups);
-/*
- * An attached cache is detached, and about to end: no look-up waits for it any more. NULL: one was
- * attached. No answer is used again.
- */
-void names_lookups_forget(struct names_lookups *lookups, const struct cache *cache);
-/*
- * From now on names with attributes, and all names if there are such paths, are answered from sets,
- * with these as the further paths. Copies them.
- */
-void names_lookups_use_sets(struct names_lookups *lookups, struct sets *sets, char *const *roots,
-	size_t count, int64_t hold_ms);
+/* A cache was attached or detached: no answer is used again. */
+void names_lookups_forget(struct names_lookups *lookups);
+/* The further paths of all names, copied. */
+void names_lookups_set_further(
+	struct names_lookups *lookups, char *const *paths, size_t count, int64_t hold_ms);
 const char *names_lookups_domain(const struct names_lookups *lookups);
 /* True when the name is the domain or below it. */
 bool names_lookups_own(const struct names_lookups *lookups, const char *name);

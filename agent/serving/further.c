@@ -426,7 +426,7 @@ void agent_further_retire(struct agent *agent)
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 			"the configuration of [registry %s] has changed", name_of(further));
 		cache_refuse_all(further->cache, &err);
-		names_lookups_forget(agent->names, further->cache);
+		names_lookups_forget(agent->names);
 		if (further->goes && state_dir_usable(&agent->state)) {
 			state_dir_remove(&agent->state, further->snapshot, on_removed, agent);
 		}
@@ -441,7 +441,7 @@ void agent_further_retire(struct agent *agent)
 	free(agent->retired_further);
 	agent->retired_further = NULL;
 	agent->retired_further_count = 0;
-	names_lookups_forget(agent->names, NULL);
+	names_lookups_forget(agent->names);
 }
 
 /* ---- status ---- */

@@ -107,9 +107,9 @@ int agent_names_open(struct agent *agent, struct upgrade *received, struct err *
 {
 	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
 	agent->domain = allocate_text(agent->config->dns.domain);
-	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
 	agent->sets = sets_create(agent->loop, agent->cache, agent->domain);
-	names_lookups_use_sets(agent->names, agent->sets, agent->config->agent.failover,
+	agent->names = names_lookups_create(agent->loop, agent->cache, agent->sets, agent->domain);
+	names_lookups_set_further(agent->names, agent->config->agent.failover,
 		agent->config->agent.failover_count, agent->config->agent.failover_hold_ms);
 	agent->zones = zones_create(agent->loop, agent->lookups, agent->cache);
 	int code = open_dns(agent, received->dns, received->dns_count, err);

@@ -78,7 +78,6 @@ struct evaluation {
 	/* of the path that is being read: */
 	unsigned rank;
 	bool live;
-	bool refused;
 	size_t instances;
 	bool nearest_confirmed;
 	const char *missing; /* the first further path that is not confirmed */
@@ -110,7 +109,6 @@ static enum names_known know_place(struct evaluation *evaluation, struct set_pla
 	struct set_followed *followed = evaluation->followed;
 	if (place->state == SET_PLACE_REFUSED) {
 		followed->refused = followed->refused ? followed->refused : place;
-		evaluation->refused = true;
 		return NAMES_NODE_UNKNOWN;
 	}
 	if (place->state == SET_PLACE_LOADING) {
@@ -247,7 +245,6 @@ static bool know(void *context, size_t index, struct failover_path *ret_path)
 	const char *root = index == 0 ? "" : key->further[index - 1];
 	evaluation->rank = (unsigned)index;
 	evaluation->live = true;
-	evaluation->refused = false;
 	evaluation->instances = 0;
 	struct names_found found = key->kind == SET_OF_NAME ? find_name(evaluation, root)
 							    : find_path(evaluation);

@@ -28,7 +28,7 @@ struct sets {
 	struct set_followed *buckets[SETS_BUCKETS];
 	size_t count;
 	struct list idle; /* the longest one first */
-	size_t idle_count;
+	size_t idle_bytes;
 	struct timer lingering;
 	struct due due; /* to be evaluated */
 	/*
@@ -45,6 +45,7 @@ struct set_followed {
 	struct list users;
 	struct list idle;
 	int64_t idle_since_ms;
+	size_t idle_bytes; /* what it held then, about */
 	struct list due;
 	struct list places;
 	unsigned round;

@@ -62,10 +62,14 @@ void set_wait_end(struct set_user *user)
 
 /* ---- followed sets ---- */
 
-/* Places that were refused are tried again after a while. */
+/* Without records, about. */
+enum { SET_BYTES = 4096, PLACE_BYTES = 1024 };
+
+/* Places that were refused are tried again after a while, or for somebody new. */
 static void on_timer(void *context)
 {
 	struct set_followed *followed = context;
+	followed->refused = NULL;
 	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
 		struct set_place *place = LIST_ITEM(at, struct set_place, link);
 		if (place->state == SET_PLACE_REFUSED) {
@@ -107,7 +111,7 @@ static void destroy(struct set_followed *followed)
 	}
 	*at = followed->next_in_bucket;
 	sets->count--;
-	sets->idle_count--;
+	sets->idle_bytes -= followed->idle_bytes;
 	list_remove(&followed->idle);
 	list_remove(&followed->due);
 	timer_stop(&followed->timer);
@@ -116,6 +120,25 @@ static void destroy(struct set_followed *followed)
 	set_release(followed->set);
 	set_question_release(followed->question);
 	free(followed);
+}
+
+static void become_idle(struct set_followed *followed)
+{
+	struct sets *sets = followed->sets;
+	followed->idle_since_ms = clock_monotonic_ms();
+	followed->idle_bytes = SET_BYTES;
+	for (struct list *at = followed->places.next; at != &followed->places; at = at->next) {
+		followed->idle_bytes += PLACE_BYTES + LIST_ITEM(at, struct set_place, link)->bytes;
+	}
+	sets->idle_bytes += followed->idle_bytes;
+	list_append(&sets->idle, &followed->idle);
+}
+
+static bool holds_too_much(const struct sets *sets)
+{
+	struct cache_stats stats;
+	cache_get_stats(sets->cache, &stats);
+	return sets->idle_bytes > stats.max_bytes / 8;
 }
 
 static struct set_followed *first_idle(const struct sets *sets)
@@ -130,8 +153,7 @@ static void on_lingering(void *context)
 	int64_t now_ms = clock_monotonic_ms();
 	struct set_followed *first;
 	while ((first = first_idle(sets)) &&
-		(sets->idle_count > SETS_IDLE_MOST ||
-			now_ms - first->idle_since_ms >= SETS_LINGER_MS)) {
+		(now_ms - first->idle_since_ms >= SETS_LINGER_MS || holds_too_much(sets))) {
 		destroy(first);
 	}
 	if (first) {
@@ -139,26 +161,43 @@ static void on_lingering(void *context)
 	}
 }
 
-void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key)
+static bool follow(
+	struct sets *sets, struct set_user *user, const struct set_key *key, bool only_known)
 {
 	char *id = set_question_id(key);
 	struct set_followed *followed = sets->buckets[hash_text(HASH_INIT, id) % SETS_BUCKETS];
 	while (followed && strcmp(followed->question->id, id) != 0) {
 		followed = followed->next_in_bucket;
 	}
-	if (followed) {
+	if (followed || only_known) {
 		free(id);
 	} else {
 		followed = create(sets, set_question_create(key, sets->domain, id));
-		sets->idle_count++;
-		list_append(&sets->idle, &followed->idle);
+	}
+	if (!followed) {
+		return false;
 	}
 	if (list_empty(&followed->users)) {
-		sets->idle_count--;
+		sets->idle_bytes -= followed->idle_bytes;
+		followed->idle_bytes = 0;
 		list_remove(&followed->idle);
+		if (followed->refused) {
+			on_timer(followed);
+		}
 	}
 	list_append(&followed->users, &user->link);
 	user->followed = followed;
+	return true;
+}
+
+void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key)
+{
+	(void)follow(sets, user, key, false);
+}
+
+bool set_follow_known(struct sets *sets, struct set_user *user, const struct set_key *key)
+{
+	return follow(sets, user, key, true);
 }
 
 void set_leave(struct set_user *user)
@@ -172,12 +211,11 @@ void set_leave(struct set_user *user)
 	user->followed = NULL;
 	list_remove(&user->link);
 	if (list_empty(&followed->users)) {
-		followed->idle_since_ms = clock_monotonic_ms();
-		list_append(&sets->idle, &followed->idle);
+		become_idle(followed);
 		/* Never from here, which may be inside of its own work. */
-		if (++sets->idle_count > SETS_IDLE_MOST || !timer_runs(&sets->lingering)) {
-			timer_start(&sets->lingering,
-				sets->idle_count > SETS_IDLE_MOST ? 0 : SETS_LINGER_MS);
+		bool many = holds_too_much(sets);
+		if (many || !timer_runs(&sets->lingering)) {
+			timer_start(&sets->lingering, many ? 0 : SETS_LINGER_MS);
 		}
 	}
 }

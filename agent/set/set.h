@@ -25,7 +25,8 @@
  *     the first change that it does not show, it stays at the moment before that change, until a
  *     confirmed set replaces it. With such a change it is confirmed no longer than the cache's
  *     bound allows.
- *   - A set is followed for a while when nobody asks for it any more.
+ *   - A set is followed for a while when nobody asks for it any more; the memory of such ones is an
+ *     eighth of the cache's at most.
  *
  * Loop thread only.
  */
@@ -38,7 +39,7 @@
 #include "agent/set/record.h"
 #include "lib/base/list.h"
 
-enum { SETS_LINGER_MS = 30000, SETS_IDLE_MOST = 64, SETS_FURTHER_MS = 1000 };
+enum { SETS_LINGER_MS = 30000, SETS_FURTHER_MS = 1000 };
 
 struct sets;
 struct set_question;
@@ -163,6 +164,8 @@ void sets_rewire(struct sets *sets);
 size_t sets_count(const struct sets *sets);
 
 void set_follow(struct sets *sets, struct set_user *user, const struct set_key *key);
+/* The same for a set that is followed already; false: it is not, and nothing is read. */
+bool set_follow_known(struct sets *sets, struct set_user *user, const struct set_key *key);
 /* Accepts one that is not under way. */
 void set_leave(struct set_user *user);
 /* With confirmation, a silent server is asked: on_news follows while the view is `confirming`. */

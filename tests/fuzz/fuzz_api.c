@@ -20,6 +20,7 @@
 #include "lib/http/reader.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -212,7 +213,7 @@ static void open_stage(struct stage *stage, unsigned flags)
 	if (flags & AWAY) {
 		memory_set_state(stage->cache.registry, REGISTRY_AWAY);
 	}
-	stage->names = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
+	stage->names = names_stage_create(stage->cache.loop, stage->cache.cache);
 	stage->history = history_create();
 	stage->metrics = metrics_create();
 	open_component(stage);
@@ -227,7 +228,7 @@ static void close_stage(struct stage *stage)
 	component_destroy(stage->component);
 	check_set_destroy(stage->checks);
 	check_scheduler_destroy(stage->scheduler);
-	names_lookups_destroy(stage->names);
+	names_stage_destroy(stage->names);
 	cache_stage_close(&stage->cache);
 	history_destroy(stage->history);
 	metrics_destroy(stage->metrics);

@@ -16,6 +16,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/http_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 
 enum { CONFIRM_S = 2, TIMEOUT_S = 5, HEARTBEAT_S = 10, MAX_WATCHERS = 10 };
 
@@ -140,7 +141,7 @@ static inline void open_api(void)
 	stage.state = "running";
 	stage.registry = memory_open("api", &(struct registry_options){ .context = NULL });
 	stage.cache = cache_create(http_stage.loop, stage.registry, &cache_options);
-	stage.names = names_lookups_create(http_stage.loop, stage.cache, "berth");
+	stage.names = names_stage_create(http_stage.loop, stage.cache);
 	stage.history = history_create();
 	stage.metrics = metrics_create();
 	stage.api = api_create(http_stage.loop, stage.cache, stage.names, stage.registry,
@@ -166,7 +167,7 @@ static inline void close_api(void)
 	api_destroy(stage.api);
 	metrics_destroy(stage.metrics);
 	history_destroy(stage.history);
-	names_lookups_destroy(stage.names);
+	names_stage_destroy(stage.names);
 	cache_destroy(stage.cache);
 	registry_close(stage.registry);
 	cr_assert_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "something goes on");

@@ -5,6 +5,7 @@
 #include "agent/api/api.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/unit/agent/api/plain_http.h"
 
@@ -85,7 +86,7 @@ static void begin(void)
 	stage.loop = ev_loop_new(EVFLAG_AUTO);
 	stage.registry = memory_open("queue", &(struct registry_options){ .context = NULL });
 	stage.cache = cache_create(stage.loop, stage.registry, &cache_options);
-	stage.names = names_lookups_create(stage.loop, stage.cache, "berth");
+	stage.names = names_stage_create(stage.loop, stage.cache);
 	stage.history = history_create();
 	stage.metrics = metrics_create();
 	stage.api = api_create(stage.loop, stage.cache, stage.names, stage.registry, stage.history,
@@ -112,7 +113,7 @@ static void finish(void)
 	api_destroy(stage.api);
 	metrics_destroy(stage.metrics);
 	history_destroy(stage.history);
-	names_lookups_destroy(stage.names);
+	names_stage_destroy(stage.names);
 	cache_destroy(stage.cache);
 	registry_close(stage.registry);
 	cr_expect_not(ev_run(stage.loop, EVRUN_NOWAIT), "something goes on");

@@ -18,6 +18,7 @@
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 #include "tests/support/run_until.h"
 #include "tests/support/shifted_clock.h"
 
@@ -163,7 +164,7 @@ static inline struct stage *stage_begin(struct stage *stage)
 	ev_idle_init(&stage->pump, on_pump);
 	stage->pump.data = stage;
 	ev_idle_start(stage->cache.loop, &stage->pump);
-	stage->lookups = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
+	stage->lookups = names_stage_create(stage->cache.loop, stage->cache.cache);
 	stage->upstream.fd = dns_socket_open("127.0.0.1:0", false, &err);
 	cr_assert_geq(stage->upstream.fd, 0, "%s", err.msg);
 	ev_io_init(&stage->upstream.io, on_question, stage->upstream.fd, EV_READ);
@@ -183,7 +184,7 @@ static inline void stage_end(struct stage *stage)
 	close(stage->clients[1]);
 	dns_destroy(stage->dns);
 	dns_destroy(NULL);
-	names_lookups_destroy(stage->lookups);
+	names_stage_destroy(stage->lookups);
 	ev_io_stop(stage->cache.loop, &stage->upstream.io);
 	close(stage->upstream.fd);
 	ev_idle_stop(stage->cache.loop, &stage->pump);

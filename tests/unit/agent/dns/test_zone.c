@@ -12,6 +12,7 @@
 #include "lib/base/text.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/names_stage.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
@@ -59,7 +60,7 @@ static struct stage *stage_begin(struct stage *stage)
 	stage->zones = zones_create(stage->cache.loop, stage->registry, stage->cache.cache);
 	zones_set(stage->zones, &zone, 1);
 	ev_run(stage->cache.loop, EVRUN_NOWAIT);
-	stage->lookups = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
+	stage->lookups = names_stage_create(stage->cache.loop, stage->cache.cache);
 	const struct dns_options dns = {
 		.domain = "berth", .zones = stage->zones, .stale_ttl_s = STALE_TTL_S
 	};
@@ -70,7 +71,7 @@ static struct stage *stage_begin(struct stage *stage)
 static void stage_end(struct stage *stage)
 {
 	dns_destroy(stage->dns);
-	names_lookups_destroy(stage->lookups);
+	names_stage_destroy(stage->lookups);
 	zones_destroy(stage->zones);
 	registry_close(stage->registry);
 	cache_stage_close(&stage->cache);

@@ -9,6 +9,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/names_line.h"
+#include "tests/support/names_stage.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
@@ -83,14 +84,14 @@ static struct stage *open_stage(struct stage *stage)
 		memory_put(stage->cache.registry, nodes[i].path, nodes[i].data);
 	}
 	memory_on_task(stage->cache.registry, count_task, stage);
-	stage->lookups = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
+	stage->lookups = names_stage_create(stage->cache.loop, stage->cache.cache);
 	return stage;
 }
 
 static void close_stage(struct stage *stage)
 {
-	names_lookups_destroy(stage->lookups);
-	names_lookups_destroy(NULL);
+	names_stage_destroy(stage->lookups);
+	names_stage_destroy(NULL);
 	cache_stage_close(&stage->cache);
 }
 
@@ -214,6 +215,10 @@ STAGED(many_names_do_not_get_each_other_s_answers)
 	enum { NAMES = 1500 };
 	static struct question questions[NAMES];
 	char name[64];
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){ .resync_ms = 600000,
+			.max_size_bytes = 16 * 1024 * 1024,
+			.confirm_ms = CONFIRM_MS });
 	for (int i = 0; i < NAMES; i++) {
 		char path[64];
 		char data[600];
@@ -303,10 +308,13 @@ STAGED(while_the_registry_is_away_known_answers_are_stale_and_others_unknown)
 		cr_expect_geq(question.age_ms, 3000 * (i + 1));
 		clock_shift_ms += 3000;
 	}
-	cr_assert(ask(stage, &question, "other.berth"));
-	cr_expect_str_eq(question.line, "unknown");
-	cr_assert(ask(stage, &question, "prod.web.joe.berth"));
-	cr_expect_str_eq(question.line, "unknown");
+	const char *const unread[] = { "other.berth", "prod.web.joe.berth" };
+	for (size_t i = 0; i < ARRAY_LEN(unread); i++) {
+		if (!ask(stage, &question, unread[i])) {
+			cache_stage_turn(&stage->cache);
+		}
+		cr_expect_str_eq(question.line, "unknown");
+	}
 	memory_set_state(stage->cache.registry, REGISTRY_CONNECTED);
 	cache_stage_turn(&stage->cache);
 	cr_expect_str_eq(look(stage, "a.berth"), "found 10.0.0.1 [0 1 80 a.berth]");
@@ -323,15 +331,16 @@ STAGED(a_server_heard_lately_is_not_asked)
 		&(struct cache_options){ .resync_ms = 600000,
 			.max_size_bytes = 1024 * 1024,
 			.confirm_ms = CONFIRM_MS });
-	names_lookups_destroy(stage->lookups);
-	stage->lookups = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
+	names_stage_destroy(stage->lookups);
+	stage->lookups = names_stage_create(stage->cache.loop, stage->cache.cache);
 	stage->tasks = 0;
 	for (int i = 0; i < 2; i++) {
-		cr_expect(ask(stage, &question, "a.berth"));
+		if (!ask(stage, &question, "a.berth")) {
+			cache_stage_turn(&stage->cache);
+		}
 		cr_expect_str_eq(question.line, "found 10.0.0.1 [0 1 80 a.berth]");
 		cr_expect_not(question.stale);
 	}
-	cache_stage_turn(&stage->cache);
 	cr_expect_eq(stage->tasks, 0);
 }
 
