@@ -331,9 +331,9 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "a name of which nothing is known does not exist",
-        "agent/names/lookup.c",
-        "? NAMES_NODE_PENDING : NAMES_NODE_UNKNOWN;",
-        "? NAMES_NODE_PENDING : NAMES_NODE_ABSENT;",
+        "agent/set/evaluate.c",
+        "\t\treturn NAMES_NODE_UNKNOWN;",
+        "\t\treturn NAMES_NODE_ABSENT;",
     ),
     Bug(
         "the lease of the map counts from when it is extended, not from when the server was heard",
