@@ -204,6 +204,7 @@ class Restarts(BridgeTest):
         self.assertEqual(self.seen(), [1, 1])
         figure(self, "3 upgrades: 2 records, 0 events")
 
+    @needs("processes")
     def test_an_upgrade_holds_nothing_of_containers_that_have_gone(self):
         agent, elsewhere = self.agent_of_host, self.folder / "elsewhere"
         elsewhere.mkdir()
